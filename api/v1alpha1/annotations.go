@@ -1,0 +1,57 @@
+package v1alpha1
+
+// Annotations. Each has one writer, named in its comment; a service never writes another's.
+const (
+	// AnnotationExecutionAllowed ("true") is the first part of a grant. Writer: the rollout service.
+	AnnotationExecutionAllowed = GroupName + "/execution-allowed"
+	// AnnotationGrantedScope says how far a granted run may go: a GrantScope. Writer: the rollout service.
+	AnnotationGrantedScope = GroupName + "/granted-scope"
+	// AnnotationGrantedPass names the pass that a grant belongs to, StandingPass without a Rollout. Writer: the rollout service.
+	AnnotationGrantedPass = GroupName + "/granted-pass"
+	// AnnotationGrantedRevision pins the commit of a granted run; absent without a Rollout. Writer: the rollout service.
+	AnnotationGrantedRevision = GroupName + "/granted-revision"
+	// AnnotationGrantedFor is the GrantSubject that was granted: a grant for something else is no grant. Writer: the rollout service.
+	AnnotationGrantedFor = GroupName + "/granted-for"
+
+	// AnnotationDetectedRevision is the commit to which the target revision resolved last. Writer: the refwatcher service.
+	AnnotationDetectedRevision = GroupName + "/detected-revision"
+
+	// AnnotationApproved approves the waiting plan of the run whose ID is its value. Writer: people.
+	AnnotationApproved = GroupName + "/approved"
+	// AnnotationReconcileRequest asks for a fresh run when its value is one not handled before. Writer: people.
+	AnnotationReconcileRequest = GroupName + "/reconcile-request"
+	// AnnotationReconcileInterval is the time between an apply and the next drift plan, a Go duration; default DefaultReconcileInterval. Writer: people.
+	AnnotationReconcileInterval = GroupName + "/reconcile-interval"
+	// AnnotationGitPollInterval is the time between two polls of the Workspace's repository, a Go duration; default DefaultGitPollInterval. Writer: people.
+	AnnotationGitPollInterval = GroupName + "/git-poll-interval"
+)
+
+// Labels on the children of a Workspace (Jobs, Pods, ConfigMaps, PersistentVolumeClaims). Writer: the runner service.
+const (
+	// LabelWorkspace is the name of the Workspace.
+	LabelWorkspace = GroupName + "/workspace"
+	// LabelWorkspaceUID is the UID of the Workspace, so that a successor of the same name is told apart.
+	LabelWorkspaceUID = GroupName + "/workspace-uid"
+	// LabelRunID is the ID of the run.
+	LabelRunID = GroupName + "/run-id"
+	// LabelRunPhase is "plan" or "apply".
+	LabelRunPhase = GroupName + "/run-phase"
+)
+
+// Annotations on run Jobs. Writer: the runner service.
+const (
+	// AnnotationRequestDigest is the digest of the StartRun request that made a Job: the same request finds its Job again, another is refused.
+	AnnotationRequestDigest = GroupName + "/request-digest"
+	// AnnotationRunResult is the durable result of an ended run Job, as JSON.
+	AnnotationRunResult = GroupName + "/run-result"
+)
+
+// Finalizers.
+const (
+	// FinalizerWorkspace keeps a Workspace until its runs have ended. Writer: the workspace service.
+	FinalizerWorkspace = GroupName + "/workspace"
+	// FinalizerRunner keeps a Workspace and its Jobs until their Pods have provably ended and what they left is removed. Writer: the runner service.
+	FinalizerRunner = GroupName + "/runner"
+	// FinalizerResult keeps the Pod of an apply until its result is written on the Job. Writer: the runner service.
+	FinalizerResult = GroupName + "/result"
+)

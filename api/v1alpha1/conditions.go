@@ -1,0 +1,232 @@
+package v1alpha1
+
+// Phase is where a Workspace stands. It is derived for people and never read back by a service.
+// +kubebuilder:validation:Enum=Pending;Planning;Planned;PlannedWithViolations;Applying;Applied;Failed;ValidationFailed
+type Phase string
+
+// The phases of a Workspace.
+const (
+	// PhasePending waits for a grant, a revision, a peer, or the start of its pod; the reason says which.
+	PhasePending Phase = "Pending"
+	// PhasePlanning has a plan Job.
+	PhasePlanning Phase = "Planning"
+	// PhasePlanned has a clean plan that is about to be applied or waits for a person.
+	PhasePlanned Phase = "Planned"
+	// PhasePlannedWithViolations has a plan with policy warnings; it always waits for a person.
+	PhasePlannedWithViolations Phase = "PlannedWithViolations"
+	// PhaseApplying has an apply Job.
+	PhaseApplying Phase = "Applying"
+	// PhaseApplied has nothing left to do until the next drift plan.
+	PhaseApplied Phase = "Applied"
+	// PhaseFailed ended with an error; the reason says which, the message what to do.
+	PhaseFailed Phase = "Failed"
+	// PhaseValidationFailed has a plan that a policy refused.
+	PhaseValidationFailed Phase = "ValidationFailed"
+)
+
+// RolloutPhase is where a Rollout stands. It is derived for people and never read back by a service.
+// +kubebuilder:validation:Enum=Idle;Progressing;Failed;Succeeded
+type RolloutPhase string
+
+// The phases of a Rollout and of its steps.
+const (
+	// RolloutIdle has had no pass yet: no member wants anything.
+	RolloutIdle RolloutPhase = "Idle"
+	// RolloutProgressing walks through its steps.
+	RolloutProgressing RolloutPhase = "Progressing"
+	// RolloutFailed is halted; the reason says why. It resumes by itself when the cause is mended.
+	RolloutFailed RolloutPhase = "Failed"
+	// RolloutSucceeded has brought every member of the last pass to Applied.
+	RolloutSucceeded RolloutPhase = "Succeeded"
+)
+
+// StepPhase is where one step of a pass stands.
+// +kubebuilder:validation:Enum=Pending;Progressing;Failed;Succeeded
+type StepPhase string
+
+// The phases of a step.
+const (
+	// StepPending has not been reached by the pass.
+	StepPending StepPhase = "Pending"
+	// StepProgressing is the current step.
+	StepProgressing StepPhase = "Progressing"
+	// StepFailed is the current step and has a failed member, or matches none.
+	StepFailed StepPhase = "Failed"
+	// StepSucceeded has every member done in this pass.
+	StepSucceeded StepPhase = "Succeeded"
+)
+
+// Trigger says why a run was wanted.
+// +kubebuilder:validation:Enum=Spec;Revision;Variables;Manual;Drift;Retry
+type Trigger string
+
+// The triggers, the ones that a person waits for first.
+const (
+	// TriggerSpec is a new Workspace or an edit of its spec.
+	TriggerSpec Trigger = "Spec"
+	// TriggerRevision is a new commit.
+	TriggerRevision Trigger = "Revision"
+	// TriggerVariables is a change of the variables, or of what they refer to.
+	TriggerVariables Trigger = "Variables"
+	// TriggerManual is a fresh value of the reconcile-request annotation.
+	TriggerManual Trigger = "Manual"
+	// TriggerRetry is a further attempt after a failure with the same inputs.
+	TriggerRetry Trigger = "Retry"
+	// TriggerDrift is the schedule: look whether reality still matches.
+	TriggerDrift Trigger = "Drift"
+)
+
+// RunPhase is how far a run has come: what the workspace service has recorded as its intent or seen as its result.
+// +kubebuilder:validation:Enum=Planning;Planned;Applying;Succeeded;Failed;Discarded
+type RunPhase string
+
+// The phases of a run. Succeeded, Failed and Discarded are terminal.
+const (
+	// RunPlanning is recorded before the plan Job is asked for.
+	RunPlanning RunPhase = "Planning"
+	// RunPlanned has a sealed plan that may be applied.
+	RunPlanned RunPhase = "Planned"
+	// RunApplying is recorded before the apply Job is asked for.
+	RunApplying RunPhase = "Applying"
+	// RunSucceeded has applied its plan, or found nothing to apply.
+	RunSucceeded RunPhase = "Succeeded"
+	// RunFailed ended with an error.
+	RunFailed RunPhase = "Failed"
+	// RunDiscarded was given up before its apply: superseded, or its grant was taken.
+	RunDiscarded RunPhase = "Discarded"
+)
+
+// Terminal reports whether a run in this phase will never start anything again.
+func (p RunPhase) Terminal() bool {
+	return p == RunSucceeded || p == RunFailed || p == RunDiscarded
+}
+
+// Condition types.
+const (
+	// ConditionReady is True when what the spec asks for is in force. On every kind.
+	ConditionReady = "Ready"
+	// ConditionAnnotationsValid is False while an annotation of a person cannot be understood and its default is used instead.
+	ConditionAnnotationsValid = "AnnotationsValid"
+	// ConditionDriftCheckFailed is True while the last drift plan of an Applied Workspace failed.
+	ConditionDriftCheckFailed = "DriftCheckFailed"
+	// ConditionInputsResolved is False while a variable of the Workspace, or the Project or VariableSet it comes from, is missing.
+	ConditionInputsResolved = "InputsResolved"
+)
+
+// Reason says in one CamelCase word why something is as it is. Alerts may key off it.
+// The reason of an Event is the reason of the condition it announces.
+type Reason = string
+
+// Reasons of Workspaces.
+const (
+	// ReasonAwaitingRollout: waits for its turn; look at the Rollout of its Project.
+	ReasonAwaitingRollout Reason = "AwaitingRollout"
+	// ReasonProjectNotFound: the Project that spec.projectRef names does not exist; create it.
+	ReasonProjectNotFound Reason = "ProjectNotFound"
+	// ReasonAwaitingRevision: no commit is known yet for the target revision; the message has git's error, if any.
+	ReasonAwaitingRevision Reason = "AwaitingRevision"
+	// ReasonRunnerUnavailable: the runner service cannot be reached; it is retried.
+	ReasonRunnerUnavailable Reason = "RunnerUnavailable"
+	// ReasonRefWatcherUnavailable: the refwatcher service cannot be reached; it is retried.
+	ReasonRefWatcherUnavailable Reason = "RefWatcherUnavailable"
+	// ReasonRevisionNotFound: the target revision does not exist in the repository; mend spec.source or push it.
+	ReasonRevisionNotFound Reason = "RevisionNotFound"
+	// ReasonAmbiguousRevision: the target revision names a branch and a tag; write the full name, refs/heads/… or refs/tags/….
+	ReasonAmbiguousRevision Reason = "AmbiguousRevision"
+	// ReasonRunPending: the Job exists and its pod has not started; the message says what Kubernetes waits for.
+	ReasonRunPending Reason = "RunPending"
+	// ReasonPlanRunning: the plan Job runs.
+	ReasonPlanRunning Reason = "PlanRunning"
+	// ReasonPlanSucceeded: the plan is clean and is about to be applied.
+	ReasonPlanSucceeded Reason = "PlanSucceeded"
+	// ReasonAwaitingApproval: the plan waits for the annotation magosproject.io/approved with the run's ID.
+	ReasonAwaitingApproval Reason = "AwaitingApproval"
+	// ReasonApplyRunning: the apply Job runs.
+	ReasonApplyRunning Reason = "ApplyRunning"
+	// ReasonApplySucceeded: the apply succeeded.
+	ReasonApplySucceeded Reason = "ApplySucceeded"
+	// ReasonNoChanges: the plan was empty; nothing had to be applied.
+	ReasonNoChanges Reason = "NoChanges"
+	// ReasonPlanFailed: the tool could not plan; the message has its last lines.
+	ReasonPlanFailed Reason = "PlanFailed"
+	// ReasonApplyFailed: the tool could not apply; the message has its last lines. The next attempt plans again.
+	ReasonApplyFailed Reason = "ApplyFailed"
+	// ReasonTimedOut: the plan or apply was interrupted at spec.{plan,apply}.timeoutSeconds.
+	ReasonTimedOut Reason = "TimedOut"
+	// ReasonInterrupted: the pod was asked to end (eviction, drain, deletion) before the tool was done.
+	ReasonInterrupted Reason = "Interrupted"
+	// ReasonRunLost: a Job that was asked for does not exist, or its result can no longer be read. The next attempt plans again.
+	ReasonRunLost Reason = "RunLost"
+	// ReasonNodeLost: the node of the pod is gone or silent; nothing new runs until the pod has provably ended.
+	ReasonNodeLost Reason = "NodeLost"
+	// ReasonFetchFailed: the repository, a module, a provider or the tool itself could not be fetched.
+	ReasonFetchFailed Reason = "FetchFailed"
+	// ReasonToolUnavailable: the declared version of the tool is nowhere to be had, or its checksum differs; the message names what was tried.
+	ReasonToolUnavailable Reason = "ToolUnavailable"
+	// ReasonStorageNotWritable: the run's volume cannot be written; look at its StorageClass and fsGroup support.
+	ReasonStorageNotWritable Reason = "StorageNotWritable"
+	// ReasonSealBroken: what was sealed does not match its digest; nothing was applied.
+	ReasonSealBroken Reason = "SealBroken"
+	// ReasonAlreadyUsed: the plan was claimed before; a plan is applied once at most.
+	ReasonAlreadyUsed Reason = "AlreadyUsed"
+	// ReasonServiceAccountNotFound: the ServiceAccount of the run does not exist in the namespace.
+	ReasonServiceAccountNotFound Reason = "ServiceAccountNotFound"
+	// ReasonQuotaExceeded: a ResourceQuota refuses the pod.
+	ReasonQuotaExceeded Reason = "QuotaExceeded"
+	// ReasonImagePullBackOff: the run image cannot be pulled.
+	ReasonImagePullBackOff Reason = "ImagePullBackOff"
+	// ReasonUnschedulable: no node takes the pod.
+	ReasonUnschedulable Reason = "Unschedulable"
+	// ReasonUnresolvedVariables: a variable's source is missing; the message lists them.
+	ReasonUnresolvedVariables Reason = "UnresolvedVariables"
+	// ReasonAllVariablesResolved: every variable of the Workspace has its source.
+	ReasonAllVariablesResolved Reason = "AllVariablesResolved"
+	// ReasonApprovalVoid: an approval named something else than the waiting run and was removed.
+	ReasonApprovalVoid Reason = "ApprovalVoid"
+	// ReasonApproved: the waiting plan was approved.
+	ReasonApproved Reason = "Approved"
+	// ReasonRunDiscarded: a plan was given up before its apply; the message says why.
+	ReasonRunDiscarded Reason = "RunDiscarded"
+	// ReasonInvalidAnnotation: an annotation cannot be understood; the message names it, its value and what to write.
+	ReasonInvalidAnnotation Reason = "InvalidAnnotation"
+	// ReasonAnnotationsUnderstood: every annotation of a person can be understood.
+	ReasonAnnotationsUnderstood Reason = "AnnotationsUnderstood"
+	// ReasonDeleting: the Workspace is being deleted; a run that still lives is let end.
+	ReasonDeleting Reason = "Deleting"
+)
+
+// Reasons of Projects.
+const (
+	// ReasonDefaultParallel: no Rollout exists; every Workspace may run at once.
+	ReasonDefaultParallel Reason = "DefaultParallel"
+	// ReasonManagedByRollout: the Rollout of the same name decides who may run.
+	ReasonManagedByRollout Reason = "ManagedByRollout"
+	// ReasonRolloutMissing: the Project wants a Rollout of its name and there is none; nothing runs until it is created.
+	ReasonRolloutMissing Reason = "RolloutMissing"
+)
+
+// Reasons of Rollouts.
+const (
+	// ReasonNothingToDo: no member wants anything.
+	ReasonNothingToDo Reason = "NothingToDo"
+	// ReasonStepProgressing: the current step's members run.
+	ReasonStepProgressing Reason = "StepProgressing"
+	// ReasonPassSucceeded: every step of the last pass is done.
+	ReasonPassSucceeded Reason = "PassSucceeded"
+	// ReasonWorkspaceFailed: a member of the current step failed; later steps wait. The message names it.
+	ReasonWorkspaceFailed Reason = "WorkspaceFailed"
+	// ReasonNoWorkspacesFound: the current step's selector matches no Workspace of the Project.
+	ReasonNoWorkspacesFound Reason = "NoWorkspacesFound"
+	// ReasonInvalidSelector: a step's selector cannot be understood.
+	ReasonInvalidSelector Reason = "InvalidSelector"
+	// ReasonSuperseded: a stuck pass made way for one with a newer commit or edited steps.
+	ReasonSuperseded Reason = "Superseded"
+)
+
+// Reasons of VariableSets.
+const (
+	// ReasonAllReferencesResolved: every reference leads to a value.
+	ReasonAllReferencesResolved Reason = "AllReferencesResolved"
+	// ReasonUnresolvedReferences: status.unresolvedReferences lists what is missing.
+	ReasonUnresolvedReferences Reason = "UnresolvedReferences"
+)

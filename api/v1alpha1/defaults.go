@@ -1,0 +1,15 @@
+package v1alpha1
+
+import "time"
+
+// Defaults of what people may leave out and that no schema default can carry.
+const (
+	// DefaultReconcileInterval is the time between an apply and the next drift plan.
+	DefaultReconcileInterval = 3 * time.Minute
+	// DefaultGitPollInterval is the time between two polls of a repository.
+	DefaultGitPollInterval = 30 * time.Second
+	// DefaultServiceAccountName is the account that run pods use.
+	DefaultServiceAccountName = "magos-job"
+	// DefaultTimeout bounds a plan or an apply.
+	DefaultTimeout = 24 * time.Hour
+)

@@ -1,0 +1,97 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// GrantScope says how far a granted run may go.
+type GrantScope string
+
+// The scopes of a grant.
+const (
+	// ScopeRun: plan and apply.
+	ScopeRun GrantScope = "Run"
+	// ScopeDrift: plan only, at the applied commit; what it finds waits until the scope becomes Run.
+	ScopeDrift GrantScope = "Drift"
+)
+
+// StandingPass is the pass of a grant that holds while no Rollout orders the Project.
+const StandingPass = "standing"
+
+// Grant is the permission to run that the rollout service gives to one Workspace.
+// The zero value permits nothing.
+type Grant struct {
+	// Scope is how far the run may go.
+	Scope GrantScope
+	// Pass is the ID of the pass, or StandingPass.
+	Pass string
+	// Revision is the commit that the run must use; empty leaves it to the detected revision.
+	Revision string
+	// For is the GrantSubject that was granted.
+	For string
+}
+
+// GrantSubject identifies what a grant for w is a grant for. A Workspace that was pointed at another
+// repository or revision since has another subject, and its old grant permits nothing.
+func GrantSubject(w *Workspace) string {
+	sum := sha256.New()
+	for _, part := range []string{w.Spec.ProjectRef.Name, w.Spec.Source.RepoURL, w.Spec.Source.TargetRevision} {
+		sum.Write([]byte(part))
+		sum.Write([]byte{0})
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// Annotations returns the complete set of grant annotations for g.
+func (g Grant) Annotations() map[string]string {
+	a := map[string]string{
+		AnnotationExecutionAllowed: "true",
+		AnnotationGrantedScope:     string(g.Scope),
+		AnnotationGrantedPass:      g.Pass,
+		AnnotationGrantedFor:       g.For,
+	}
+	if g.Revision != "" {
+		a[AnnotationGrantedRevision] = g.Revision
+	}
+	return a
+}
+
+// GrantAnnotations lists every annotation that a grant can consist of. Revoking removes all of them.
+func GrantAnnotations() []string {
+	return []string{
+		AnnotationExecutionAllowed, AnnotationGrantedScope, AnnotationGrantedPass,
+		AnnotationGrantedRevision, AnnotationGrantedFor,
+	}
+}
+
+// ReadGrant returns the grant that w holds, and whether it holds one. A grant that is incomplete, has an
+// unknown scope or was given for another subject is none. A bare execution-allowed: "true", which people may set
+// by hand, means ScopeRun, but only while nothing orders the
+// Project (ordered is false: it has no Rollout and does not ask for one).
+func ReadGrant(w *Workspace, ordered bool) (Grant, bool) {
+	a := w.Annotations
+	if a[AnnotationExecutionAllowed] != "true" {
+		return Grant{}, false
+	}
+	g := Grant{
+		Scope:    GrantScope(a[AnnotationGrantedScope]),
+		Pass:     a[AnnotationGrantedPass],
+		Revision: a[AnnotationGrantedRevision],
+		For:      a[AnnotationGrantedFor],
+	}
+	if g == (Grant{}) {
+		if ordered {
+			return Grant{}, false
+		}
+		return Grant{Scope: ScopeRun, Pass: StandingPass, For: GrantSubject(w)}, true
+	}
+	known := g.Scope == ScopeRun || g.Scope == ScopeDrift
+	if !known || g.Pass == "" || g.For != GrantSubject(w) {
+		return Grant{}, false
+	}
+	if ordered && (g.Pass == StandingPass || g.Revision == "") {
+		return Grant{}, false
+	}
+	return g, true
+}

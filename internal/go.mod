@@ -1,0 +1,13 @@
+module magosproject.io/internal
+
+go 1.26.0
+
+require (
+	magosproject.io/api v0.0.0
+	magosproject.io/gen v0.0.0
+)
+
+replace (
+	magosproject.io/api => ../api
+	magosproject.io/gen => ../gen
+)

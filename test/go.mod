@@ -1,0 +1,3 @@
+module magosproject.io/test
+
+go 1.26.0
