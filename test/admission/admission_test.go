@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -32,9 +33,7 @@ func load(t *testing.T, name string) *unstructured.Unstructured {
 
 // create sends obj the way kubectl does: unknown fields are errors, and nothing is kept.
 func create(c client.Client, obj *unstructured.Unstructured) error {
-	return c.Create(context.Background(), obj, client.DryRunAll, &client.CreateOptions{
-		Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict},
-	})
+	return c.Create(context.Background(), obj, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 }
 
 func set(t *testing.T, obj *unstructured.Unstructured, path string, value any) {
@@ -92,53 +91,53 @@ func TestWhatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.T) {
 		value          any
 		message        string
 	}{
-		"rollout named otherwise than its project":  {"rollout", "spec.projectRef", "other", "write the same text in metadata.name and spec.projectRef"},
-		"rollout without steps":                     {"rollout", "spec.strategy.steps", []any{}, "write at least one step"},
-		"rollout without a list of steps":           {"rollout", "spec.strategy.steps", nil, "Required value"},
-		"two steps of one name":                     {"rollout", "spec.strategy.steps", []any{step("dev"), step("prod"), step("dev")}, "give each step a name of its own"},
-		"a step without a name":                     {"rollout", "spec.strategy.steps", []any{step("")}, "the name of a step is empty"},
-		"an unknown field":                          {"rollout", "spec.strategie", "x", "unknown field"},
-		"no project":                                {"workspace", "spec.projectRef.name", "", "write the name of a Project"},
-		"no repository":                             {"workspace", "spec.source.repoURL", "", "write the URL of a Git repository"},
-		"a repository that is an option":            {"workspace", "spec.source.repoURL", "--upload-pack=touch /tmp/x", "write the URL of a Git repository"},
-		"a repository without a scheme":             {"workspace", "spec.source.repoURL", "infra", "write https://host/path"},
-		"a remote helper":                           {"workspace", "spec.source.repoURL", "ext::sh -c touch%20/tmp/x", "write the URL of a Git repository"},
-		"a password in the URL":                     {"workspace", "spec.source.repoURL", "https://me:secret@example.com/infra.git", "write the URL without it"},
-		"no revision":                               {"workspace", "spec.source.targetRevision", "", "write a branch, a tag or a full commit SHA"},
-		"a revision that is an option":              {"workspace", "spec.source.targetRevision", "-main", "write a branch, a tag or a full commit SHA"},
-		"a revision that is an expression":          {"workspace", "spec.source.targetRevision", "main~1", "write a branch, a tag or a full commit SHA"},
-		"a range of revisions":                      {"workspace", "spec.source.targetRevision", "a..b", "write a branch, a tag or a full commit SHA"},
-		"a path that leaves the repository":         {"workspace", "spec.source.path", "../other", "write the folder from the repository's root"},
-		"a path that leaves it in the middle":       {"workspace", "spec.source.path", "infra/../../other", "write the folder from the repository's root"},
-		"a path that leaves it at the end":          {"workspace", "spec.source.path", "infra/..", "write the folder from the repository's root"},
-		"a path with backslashes":                   {"workspace", "spec.source.path", `infra\dev`, "with forward slashes"},
-		"a tfvars file outside the repository":      {"workspace", "spec.terraform.tfvarsPath", "../secret.tfvars", "write the file from the repository's root"},
-		"no version":                                {"workspace", "spec.terraform.version", "", "write one such as 1.14.8"},
-		"a version with a v":                        {"workspace", "spec.terraform.version", "v1.14.8", "without a leading v"},
-		"half a version":                            {"workspace", "spec.terraform.version", "1.14", "write one such as 1.14.8"},
-		"a range of versions":                       {"workspace", "spec.terraform.version", ">= 1.5", "without a range"},
-		"a version by name":                         {"workspace", "spec.terraform.version", "latest", "write one such as 1.14.8"},
-		"a version that climbs out of its folder":   {"workspace", "spec.terraform.version", "1.2.3-../x", "write one such as 1.14.8"},
-		"an engine that does not exist":             {"workspace", "spec.terraform.engine", "Pulumi", `supported values: "Terraform", "OpenTofu"`},
-		"a plan timeout of zero":                    {"workspace", "spec.plan.timeoutSeconds", int64(0), "write a number of seconds"},
-		"a negative plan timeout":                   {"workspace", "spec.plan.timeoutSeconds", int64(-1), "write a number of seconds"},
-		"a negative apply timeout":                  {"workspace", "spec.apply.timeoutSeconds", int64(-5), "write a number of seconds"},
-		"an endless apply timeout":                  {"workspace", "spec.apply.timeoutSeconds", int64(9_000_000), "write a number of seconds"},
-		"a workspace name that labels cannot hold":  {"workspace", "metadata.name", strings.Repeat("a", 64), "at most 63 characters"},
-		"a set reference without a name":            {"workspace", "spec.variableSetRef", variables(map[string]any{"name": ""}), "write the name of a VariableSet"},
-		"an unknown orchestration":                  {"project", "spec.orchestration", "None", `supported values: "Auto", "Rollout"`},
-		"a variable with two sources":               {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1", "valueFrom": map[string]any{"secretKeyRef": secretRef}}), "write value or valueFrom"},
-		"a variable without a source":               {"variableset", "spec.variables", variables(map[string]any{"name": "a"}), "write value or valueFrom"},
-		"a reference to two things":                 {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": secretRef, "configMapKeyRef": secretRef}}), "write secretKeyRef or configMapKeyRef"},
-		"a reference to nothing":                    {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{}}), "write secretKeyRef or configMapKeyRef"},
-		"a reference into another namespace":        {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": "k", "namespace": "kube-system"}}}), "unknown field"},
-		"one variable twice":                        {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1"}, map[string]any{"name": "a", "value": "2"}), "Duplicate value"},
-		"a name that begins with a digit":           {"variableset", "spec.variables", variables(map[string]any{"name": "1a", "value": "1"}), "not a Terraform identifier"},
-		"a name with a dot":                         {"variableset", "spec.variables", variables(map[string]any{"name": "my-key.name", "value": "1"}), "not a Terraform identifier"},
-		"a name that is not ASCII":                  {"variableset", "spec.variables", variables(map[string]any{"name": "größe", "value": "1"}), "not a Terraform identifier"},
-		"an empty name":                             {"variableset", "spec.variables", variables(map[string]any{"name": "", "value": "1"}), "not a Terraform identifier"},
-		"a name with a line break":                  {"variableset", "spec.variables", variables(map[string]any{"name": "a\nb", "value": "1"}), "not a Terraform identifier"},
-		"a reference without a key":                 {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": ""}}}), "key is empty"},
+		"rollout named otherwise than its project": {"rollout", "spec.projectRef", "other", "write the same text in metadata.name and spec.projectRef"},
+		"rollout without steps":                    {"rollout", "spec.strategy.steps", []any{}, "write at least one step"},
+		"rollout without a list of steps":          {"rollout", "spec.strategy.steps", nil, "Required value"},
+		"two steps of one name":                    {"rollout", "spec.strategy.steps", []any{step("dev"), step("prod"), step("dev")}, "give each step a name of its own"},
+		"a step without a name":                    {"rollout", "spec.strategy.steps", []any{step("")}, "the name of a step is empty"},
+		"an unknown field":                         {"rollout", "spec.strategie", "x", "unknown field"},
+		"no project":                               {"workspace", "spec.projectRef.name", "", "write the name of a Project"},
+		"no repository":                            {"workspace", "spec.source.repoURL", "", "write the URL of a Git repository"},
+		"a repository that is an option":           {"workspace", "spec.source.repoURL", "--upload-pack=touch /tmp/x", "write the URL of a Git repository"},
+		"a repository without a scheme":            {"workspace", "spec.source.repoURL", "infra", "write https://host/path"},
+		"a remote helper":                          {"workspace", "spec.source.repoURL", "ext::sh -c touch%20/tmp/x", "write the URL of a Git repository"},
+		"a password in the URL":                    {"workspace", "spec.source.repoURL", "https://me:secret@example.com/infra.git", "write the URL without it"},
+		"no revision":                              {"workspace", "spec.source.targetRevision", "", "write a branch, a tag or a full commit SHA"},
+		"a revision that is an option":             {"workspace", "spec.source.targetRevision", "-main", "write a branch, a tag or a full commit SHA"},
+		"a revision that is an expression":         {"workspace", "spec.source.targetRevision", "main~1", "write a branch, a tag or a full commit SHA"},
+		"a range of revisions":                     {"workspace", "spec.source.targetRevision", "a..b", "write a branch, a tag or a full commit SHA"},
+		"a path that leaves the repository":        {"workspace", "spec.source.path", "../other", "write the folder from the repository's root"},
+		"a path that leaves it in the middle":      {"workspace", "spec.source.path", "infra/../../other", "write the folder from the repository's root"},
+		"a path that leaves it at the end":         {"workspace", "spec.source.path", "infra/..", "write the folder from the repository's root"},
+		"a path with backslashes":                  {"workspace", "spec.source.path", `infra\dev`, "with forward slashes"},
+		"a tfvars file outside the repository":     {"workspace", "spec.terraform.tfvarsPath", "../secret.tfvars", "write the file from the repository's root"},
+		"no version":                               {"workspace", "spec.terraform.version", "", "write one such as 1.14.8"},
+		"a version with a v":                       {"workspace", "spec.terraform.version", "v1.14.8", "without a leading v"},
+		"half a version":                           {"workspace", "spec.terraform.version", "1.14", "write one such as 1.14.8"},
+		"a range of versions":                      {"workspace", "spec.terraform.version", ">= 1.5", "without a range"},
+		"a version by name":                        {"workspace", "spec.terraform.version", "latest", "write one such as 1.14.8"},
+		"a version that climbs out of its folder":  {"workspace", "spec.terraform.version", "1.2.3-../x", "write one such as 1.14.8"},
+		"an engine that does not exist":            {"workspace", "spec.terraform.engine", "Pulumi", `supported values: "Terraform", "OpenTofu"`},
+		"a plan timeout of zero":                   {"workspace", "spec.plan.timeoutSeconds", int64(0), "write a number of seconds"},
+		"a negative plan timeout":                  {"workspace", "spec.plan.timeoutSeconds", int64(-1), "write a number of seconds"},
+		"a negative apply timeout":                 {"workspace", "spec.apply.timeoutSeconds", int64(-5), "write a number of seconds"},
+		"an endless apply timeout":                 {"workspace", "spec.apply.timeoutSeconds", int64(9_000_000), "write a number of seconds"},
+		"a workspace name that labels cannot hold": {"workspace", "metadata.name", strings.Repeat("a", 64), "at most 63 characters"},
+		"a set reference without a name":           {"workspace", "spec.variableSetRef", variables(map[string]any{"name": ""}), "write the name of a VariableSet"},
+		"an unknown orchestration":                 {"project", "spec.orchestration", "None", `supported values: "Auto", "Rollout"`},
+		"a variable with two sources":              {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1", "valueFrom": map[string]any{"secretKeyRef": secretRef}}), "write value or valueFrom"},
+		"a variable without a source":              {"variableset", "spec.variables", variables(map[string]any{"name": "a"}), "write value or valueFrom"},
+		"a reference to two things":                {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": secretRef, "configMapKeyRef": secretRef}}), "write secretKeyRef or configMapKeyRef"},
+		"a reference to nothing":                   {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{}}), "write secretKeyRef or configMapKeyRef"},
+		"a reference into another namespace":       {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": "k", "namespace": "kube-system"}}}), "unknown field"},
+		"one variable twice":                       {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1"}, map[string]any{"name": "a", "value": "2"}), "Duplicate value"},
+		"a name that begins with a digit":          {"variableset", "spec.variables", variables(map[string]any{"name": "1a", "value": "1"}), "not a Terraform identifier"},
+		"a name with a dot":                        {"variableset", "spec.variables", variables(map[string]any{"name": "my-key.name", "value": "1"}), "not a Terraform identifier"},
+		"a name that is not ASCII":                 {"variableset", "spec.variables", variables(map[string]any{"name": "größe", "value": "1"}), "not a Terraform identifier"},
+		"an empty name":                            {"variableset", "spec.variables", variables(map[string]any{"name": "", "value": "1"}), "not a Terraform identifier"},
+		"a name with a line break":                 {"variableset", "spec.variables", variables(map[string]any{"name": "a\nb", "value": "1"}), "not a Terraform identifier"},
+		"a reference without a key":                {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": ""}}}), "key is empty"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -207,10 +206,16 @@ func TestAWorkspaceCannotMoveToAnotherProject(t *testing.T) {
 	}
 }
 
-// newClient returns a client of the one API server that the tests of this package share.
+// config is of the one API server that the tests of this package share.
+var config *rest.Config
+
+func TestMain(m *testing.M) {
+	testcluster.Main(m, func(c *rest.Config) { config = c })
+}
+
 func newClient(t *testing.T) client.Client {
 	t.Helper()
-	c, err := client.New(testcluster.Start(t), client.Options{})
+	c, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
