@@ -19,6 +19,8 @@ import "path"
 //	InstructionsDir        ro     ro    ro     ro
 //	ScratchDir             rw, an emptyDir of each container's own
 const (
+	// ExecutablePath is where a run image has magos-exec; the container's command is it and one argument.
+	ExecutablePath = "/usr/local/bin/magos-exec"
 	// DataDir is where the Workspace's volume appears, by subPaths.
 	DataDir = "/workspace-data"
 	// InstructionsDir holds InstructionsFile.
