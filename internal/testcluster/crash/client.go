@@ -60,7 +60,7 @@ func (c *Client) Crashed() bool {
 }
 
 // enter counts a write and says whether the process dies before or after it.
-func (c *Client) enter(verb string, obj runtime.Object) (before, after bool) {
+func (c *Client) enter(verb string, obj any) (before, after bool) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.crashed {
@@ -74,14 +74,14 @@ func (c *Client) enter(verb string, obj runtime.Object) (before, after bool) {
 	return c.moment == Before, c.moment == After
 }
 
-func describe(verb string, obj runtime.Object) string {
+func describe(verb string, obj any) string {
 	if o, ok := obj.(client.Object); ok {
 		return fmt.Sprintf("%s %T %s/%s", verb, obj, o.GetNamespace(), o.GetName())
 	}
 	return fmt.Sprintf("%s %T", verb, obj)
 }
 
-func (c *Client) write(verb string, obj runtime.Object, do func() error) error {
+func (c *Client) write(verb string, obj any, do func() error) error {
 	before, after := c.enter(verb, obj)
 	if before {
 		return ErrCrashed
@@ -124,11 +124,17 @@ func (c *Client) funcs() interceptor.Funcs {
 			return c.write("patch", obj, func() error { return w.Patch(ctx, obj, patch, opts...) })
 		},
 	}
+	funcs.Apply = func(ctx context.Context, w client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		return c.write("apply", obj, func() error { return w.Apply(ctx, obj, opts...) })
+	}
 	c.addSubresources(&funcs)
 	return funcs
 }
 
 func (c *Client) addSubresources(funcs *interceptor.Funcs) {
+	funcs.SubResourceApply = func(ctx context.Context, w client.Client, name string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+		return c.write("apply "+name, obj, func() error { return w.SubResource(name).Apply(ctx, obj, opts...) })
+	}
 	funcs.SubResourceGet = func(ctx context.Context, w client.Client, name string, obj, sub client.Object, opts ...client.SubResourceGetOption) error {
 		return c.read(func() error { return w.SubResource(name).Get(ctx, obj, sub, opts...) })
 	}
