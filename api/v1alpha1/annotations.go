@@ -15,6 +15,9 @@ const (
 
 	// AnnotationDetectedRevision is the commit to which the target revision resolved last. Writer: the refwatcher service.
 	AnnotationDetectedRevision = GroupName + "/detected-revision"
+	// AnnotationDetectedFor is the GrantSubject that AnnotationDetectedRevision was detected for, written together with it: where it differs from the
+	// Workspace's present one, the commit is that of another repository or revision and says nothing. Writer: the refwatcher service.
+	AnnotationDetectedFor = GroupName + "/detected-for"
 
 	// AnnotationApproved approves the waiting plan of the run whose ID is its value. Writer: people.
 	AnnotationApproved = GroupName + "/approved"

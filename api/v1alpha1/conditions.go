@@ -133,6 +133,12 @@ const (
 	ReasonRevisionNotFound Reason = "RevisionNotFound"
 	// ReasonAmbiguousRevision: the target revision names a branch and a tag; write the full name, refs/heads/… or refs/tags/….
 	ReasonAmbiguousRevision Reason = "AmbiguousRevision"
+	// ReasonRemoteUnavailable: the Git remote could not be asked for its refs; the message has its words. It is retried.
+	ReasonRemoteUnavailable Reason = "RemoteUnavailable"
+	// ReasonSourceRefused: this installation does not ask the remote at all: the scheme of spec.source.repoURL, or its form, is not allowed. Mend spec.source.
+	ReasonSourceRefused Reason = "SourceRefused"
+	// ReasonRevisionResolved: the target revision can be resolved again.
+	ReasonRevisionResolved Reason = "RevisionResolved"
 	// ReasonRunPending: the Job exists and its pod has not started; the message says what Kubernetes waits for.
 	ReasonRunPending Reason = "RunPending"
 	// ReasonPlanRunning: the plan Job runs.
