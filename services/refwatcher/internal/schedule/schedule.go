@@ -182,17 +182,6 @@ func (s *Schedule) Remotes() int {
 	return n
 }
 
-// Members are the Workspaces of a remote with what each wants.
-func (s *Schedule) Members(remoteKey string) map[string]Target {
-	members := map[string]Target{}
-	if r, known := s.remotes[remoteKey]; known {
-		for workspace := range r.members {
-			members[workspace] = s.targets[workspace]
-		}
-	}
-	return members
-}
-
 func (s *Schedule) remote(want Target) *remote {
 	if r, known := s.remotes[want.Remote]; known {
 		return r

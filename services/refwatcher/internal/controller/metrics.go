@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The values of the label result.
+const (
+	resultSuccess     = "success"
+	resultUnavailable = "unavailable"
+)
+
+// Metrics of polling.
+type Metrics struct {
+	polls    *prometheus.CounterVec
+	duration prometheus.Histogram
+}
+
+// NewMetrics registers the metrics; remotes is asked for the number of remotes at each scrape.
+func NewMetrics(registerer prometheus.Registerer, remotes func() int) *Metrics {
+	m := &Metrics{
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "magos_refwatcher_polls_total", Help: "Polls of Git remotes that ended, by result: success or unavailable.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "magos_refwatcher_poll_duration_seconds", Help: "Time from the start of a poll of a Git remote to its end.",
+			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
+		}),
+	}
+	for _, result := range []string{resultSuccess, resultUnavailable} {
+		m.polls.WithLabelValues(result)
+	}
+	registerer.MustRegister(m.polls, m.duration, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "magos_refwatcher_remotes", Help: "Git remotes that this replica polls; 0 on a replica that does not lead.",
+	}, func() float64 { return float64(remotes()) }))
+	return m
+}
+
+func (m *Metrics) polled(answered bool, took time.Duration) {
+	result := resultUnavailable
+	if answered {
+		result = resultSuccess
+	}
+	m.polls.WithLabelValues(result).Inc()
+	m.duration.Observe(took.Seconds())
+}
