@@ -47,6 +47,8 @@ const (
 	AnnotationRequestDigest = GroupName + "/request-digest"
 	// AnnotationRunResult is the durable result of an ended run Job, as JSON.
 	AnnotationRunResult = GroupName + "/run-result"
+	// AnnotationRunVoid ("true") marks a suspended Job of a cancelled phase: no pod of it will ever run.
+	AnnotationRunVoid = GroupName + "/run-void"
 )
 
 // Finalizers.

@@ -175,6 +175,8 @@ const (
 	ReasonSealBroken Reason = "SealBroken"
 	// ReasonAlreadyUsed: the plan was claimed before; a plan is applied once at most.
 	ReasonAlreadyUsed Reason = "AlreadyUsed"
+	// ReasonStateLocked: somebody else holds the lock of the state; nothing was planned or applied.
+	ReasonStateLocked Reason = "StateLocked"
 	// ReasonServiceAccountNotFound: the ServiceAccount of the run does not exist in the namespace.
 	ReasonServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// ReasonQuotaExceeded: a ResourceQuota refuses the pod.

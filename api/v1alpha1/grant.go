@@ -95,3 +95,12 @@ func ReadGrant(w *Workspace, ordered bool) (Grant, bool) {
 	}
 	return g, true
 }
+
+// DetectedRevision returns the commit that the refwatcher found for the present source of w, empty where it found none yet.
+// A commit that was found for what the source was before an edit does not count.
+func DetectedRevision(w *Workspace) string {
+	if w.Annotations[AnnotationDetectedFor] != GrantSubject(w) {
+		return ""
+	}
+	return w.Annotations[AnnotationDetectedRevision]
+}
