@@ -1,0 +1,154 @@
+// Package mask keeps secret values out of text that is shown to people. It knows a value in the forms in which tools
+// print it; it cannot know what a program makes of it otherwise.
+package mask
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+const (
+	// MinLength of what is masked, in bytes: masking less would hide ordinary text everywhere.
+	MinLength = 6
+	// minLine is the length from which a line of a value of several lines is masked by itself.
+	minLine = 8
+)
+
+// Forms are the texts to mask. The zero value masks nothing.
+type Forms struct {
+	byKey map[uint64][][]byte
+	// starts holds every beginning of a form that is too short to look up.
+	starts map[string]struct{}
+}
+
+// NewForms returns the forms of values: as they are, inside JSON, HCL and Go strings, in URLs, in base64, their long
+// lines, and, where a value is a list or an object, of the strings inside.
+func NewForms(values []string) Forms {
+	seen := map[string]struct{}{}
+	for _, value := range values {
+		for _, secret := range append([]string{value}, leaves(value)...) {
+			for _, form := range formsOf(secret) {
+				if len(form) >= MinLength {
+					seen[form] = struct{}{}
+				}
+			}
+		}
+	}
+	f := Forms{byKey: map[uint64][][]byte{}, starts: map[string]struct{}{}}
+	for form := range seen {
+		k := key([]byte(form))
+		f.byKey[k] = append(f.byKey[k], []byte(form))
+		for n := 1; n < keyLength; n++ {
+			f.starts[form[:n]] = struct{}{}
+		}
+	}
+	for _, forms := range f.byKey {
+		slices.SortFunc(forms, func(a, b []byte) int { return len(b) - len(a) })
+	}
+	return f
+}
+
+// String masks text as a whole.
+func (f Forms) String(text string) string {
+	var out strings.Builder
+	w := NewWriter(&out, f)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return out.String()
+}
+
+// at returns the length of the longest form that data begins with, 0 for none, and whether more data could make it
+// another one.
+func (f Forms) at(data []byte) (length int, undecided bool) {
+	if len(f.byKey) == 0 {
+		return 0, false
+	}
+	if len(data) < keyLength {
+		_, found := f.starts[string(data)]
+		return 0, found
+	}
+	for _, form := range f.byKey[key(data)] {
+		switch {
+		case len(form) > len(data):
+			undecided = undecided || bytes.HasPrefix(form, data)
+		case bytes.HasPrefix(data, form):
+			return len(form), undecided
+		}
+	}
+	return 0, undecided
+}
+
+func formsOf(value string) []string {
+	forms := []string{
+		value,
+		strings.TrimSpace(value),
+		jsonString(value),
+		hclString(value),
+		strings.Trim(strconv.Quote(value), `"`),
+		url.QueryEscape(value),
+		url.PathEscape(value),
+		base64.RawStdEncoding.EncodeToString([]byte(value)),
+		base64.RawURLEncoding.EncodeToString([]byte(value)),
+	}
+	if escaped, err := json.Marshal(value); err == nil {
+		forms = append(forms, string(escaped[1:len(escaped)-1]))
+	}
+	if strings.ContainsAny(value, "\r\n") {
+		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {
+			if line = strings.TrimSpace(line); len(line) >= minLine {
+				forms = append(forms, line, jsonString(line), hclString(line))
+			}
+		}
+	}
+	return forms
+}
+
+// jsonString is value inside a JSON string as the tools print it: without HTML escapes.
+func jsonString(value string) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
+}
+
+var hclEscapes = strings.NewReplacer(
+	`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "${", "$${", "%{", "%%{",
+)
+
+func hclString(value string) string { return hclEscapes.Replace(value) }
+
+// leaves returns the strings inside a value that is a list or an object, in JSON or in the tools' own syntax.
+func leaves(value string) []string {
+	trimmed := strings.TrimSpace(value)
+	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") {
+		return nil
+	}
+	expression, diagnostics := hclsyntax.ParseExpression([]byte(trimmed), "value", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return nil
+	}
+	parsed, diagnostics := expression.Value(nil)
+	if diagnostics.HasErrors() {
+		return nil
+	}
+	var found []string
+	_ = cty.Walk(parsed, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+			found = append(found, v.AsString())
+		}
+		return true, nil
+	})
+	return found
+}
