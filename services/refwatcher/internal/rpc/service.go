@@ -1,0 +1,111 @@
+// Package rpc serves magos.refwatcher.v1alpha1.RefWatcherService. Handlers read and answer; nothing here writes to Kubernetes.
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/api/v1alpha1"
+	corepb "magosproject.io/gen/magos/core/v1alpha1"
+	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/rpcserver"
+	"magosproject.io/services/refwatcher/internal/controller"
+	"magosproject.io/services/refwatcher/internal/schedule"
+)
+
+// Leader finds the replica that polls. *service.Kit is one.
+type Leader interface {
+	// LeaderAddress of the replica that leads, and whether it is this one; UNAVAILABLE with NO_LEADER if there is none.
+	LeaderAddress(ctx context.Context) (address string, self bool, err error)
+	// DialReplica prepares a connection whose calls carry the token of the call that is being served.
+	DialReplica(address string) (*grpc.ClientConn, error)
+}
+
+// Config is what a Service needs.
+type Config struct {
+	// Workspaces is where they are read from: not the cache, which may not know a Workspace yet that the caller has just changed.
+	Workspaces client.Reader
+	// Lister asks the remotes.
+	Lister controller.Lister
+	// Schemes that URLs may have.
+	Schemes []string
+	// PerHost is how many listings of one host may run at a time for callers.
+	PerHost int
+	// Remotes lists what the poller of this replica knows; false if it does not poll.
+	Remotes func(namespace string) ([]controller.Remote, bool)
+	// Leader finds the replica that does.
+	Leader Leader
+}
+
+// Service implements the RPCs.
+type Service struct {
+	pb.UnimplementedRefWatcherServiceServer
+	config   Config
+	resolver *resolver
+}
+
+// New makes a Service.
+func New(config Config) *Service {
+	return &Service{config: config, resolver: newResolver(config.Lister, config.PerHost)}
+}
+
+// Rules say who may call what. gitTimeout bounds one listing of a remote; a call may take a little longer.
+func Rules(gitTimeout time.Duration) map[string]rpcserver.Rule {
+	return map[string]rpcserver.Rule{
+		pb.RefWatcherService_ResolveRevision_FullMethodName: {
+			Verb: "get", Resource: "workspaces", Deadline: gitTimeout + 10*time.Second,
+			Object: func(request any) (string, string) {
+				w := request.(*pb.ResolveRevisionRequest).GetWorkspace()
+				return w.GetNamespace(), w.GetName()
+			},
+		},
+		pb.RefWatcherService_ListRemotes_FullMethodName: {
+			Verb: "list", Resource: "workspaces", Deadline: 10 * time.Second,
+			Object: func(request any) (string, string) { return request.(*pb.ListRemotesRequest).GetNamespace(), "" },
+		},
+	}
+}
+
+// ResolveRevision asks the remote of a Workspace which commit its target revision is.
+func (s *Service) ResolveRevision(ctx context.Context, request *pb.ResolveRevisionRequest) (*pb.ResolveRevisionResponse, error) {
+	key, err := keyOf(request.GetWorkspace())
+	if err != nil {
+		return nil, err
+	}
+	var w v1alpha1.Workspace
+	if err := s.config.Workspaces.Get(ctx, key, &w); err != nil {
+		return nil, fmt.Errorf("reading Workspace %s: %w", key, err)
+	}
+	response := &pb.ResolveRevisionResponse{RepoUrl: w.Spec.Source.RepoURL, TargetRevision: w.Spec.Source.TargetRevision}
+	want := schedule.WantOf(w.Spec.Source, s.config.Schemes)
+	if want.Trouble != nil {
+		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.SchemeNotAllowed, "%s", want.Trouble.Message)
+	}
+	if commit, pinned := want.Name.Commit(); pinned {
+		response.Revision = commit
+		return response, nil
+	}
+	answer, err := s.resolver.resolve(ctx, want.URL, want.Name)
+	if err != nil {
+		return nil, err
+	}
+	response.Revision, response.Ref = answer.Commit, answer.Ref
+	return response, nil
+}
+
+func keyOf(ref *corepb.ObjectRef) (types.NamespacedName, error) {
+	if ref.GetNamespace() == "" {
+		return types.NamespacedName{}, rpcerr.Invalid("workspace.namespace", "name the namespace of the Workspace")
+	}
+	if ref.GetName() == "" {
+		return types.NamespacedName{}, rpcerr.Invalid("workspace.name", "name the Workspace")
+	}
+	return types.NamespacedName{Namespace: ref.GetNamespace(), Name: ref.GetName()}, nil
+}

@@ -1,0 +1,56 @@
+// Command refwatcher finds out which commits the branches and tags of Workspaces point to.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	// A pod made FROM scratch has no certificates of its own to trust: these are used where the system has none.
+	_ "golang.org/x/crypto/x509roots/fallback"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	"magosproject.io/internal/service"
+	"magosproject.io/services/refwatcher/internal/controller"
+	"magosproject.io/services/refwatcher/internal/remote"
+	"magosproject.io/services/refwatcher/internal/rpc"
+)
+
+func main() {
+	service.Main(newDefinition())
+}
+
+func newDefinition() service.Definition {
+	config := NewDefaultConfig()
+	return service.Definition{
+		Name: "refwatcher", Flags: config.BindFlags, Validate: config.Validate,
+		Setup: func(_ context.Context, kit *service.Kit) error { return setUp(&config, kit) },
+	}
+}
+
+func setUp(config *Config, kit *service.Kit) error {
+	git := remote.New(config.remote())
+	knowledge := controller.NewKnowledge(config.schedule(), config.GitSchemes)
+	changed := make(chan event.TypedGenericEvent[types.NamespacedName])
+	reconciler := &controller.Reconciler{
+		Client: kit.Manager.GetClient(), Knowledge: knowledge, Events: kit.Manager.GetEventRecorder("magos-refwatcher"), Clock: clock.RealClock{},
+	}
+	if err := reconciler.SetupWithManager(kit.Manager, changed); err != nil {
+		return fmt.Errorf("adding the reconciler: %w", err)
+	}
+	poller := controller.NewPoller(controller.PollerConfig{
+		Knowledge: knowledge, Workspaces: kit.Manager.GetClient(), Lister: git, Changed: changed,
+		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(kit.Metrics, knowledge.Count), Log: kit.Log,
+	})
+	if err := kit.Manager.Add(poller); err != nil {
+		return fmt.Errorf("adding the poller: %w", err)
+	}
+	handlers := rpc.New(rpc.Config{
+		Workspaces: kit.Manager.GetAPIReader(), Lister: git, Schemes: config.GitSchemes, PerHost: config.GitPollsPerHost,
+		Remotes: knowledge.Remotes, Leader: kit,
+	})
+	return kit.Serve(rpc.Rules(config.GitTimeout), func(r grpc.ServiceRegistrar) { pb.RegisterRefWatcherServiceServer(r, handlers) })
+}
