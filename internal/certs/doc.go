@@ -19,3 +19,8 @@ const (
 	// KeyPrivate is the PEM private key of KeyCertificate.
 	KeyPrivate = "tls.key"
 )
+
+// Services are the names of the Kubernetes Services that the serving certificate is for.
+func Services() []string {
+	return []string{"magos-refwatcher", "magos-rollout", "magos-runner", "magos-workspace"}
+}
