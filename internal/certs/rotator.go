@@ -67,6 +67,8 @@ const (
 	// longestPause also repairs what somebody else did to the CA's Secret, which is not watched.
 	longestPause = 10 * time.Minute
 	errorPause   = 2 * time.Second
+	// shortestPause keeps a tug of war with whoever else writes the Secret from becoming a busy loop.
+	shortestPause = time.Second
 )
 
 // Start keeps the Secrets until ctx ends.
@@ -83,6 +85,11 @@ func (r *Rotator) Start(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-changed:
 		case <-r.config.Clock.After(pause):
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-r.config.Clock.After(shortestPause):
 		}
 	}
 	return nil

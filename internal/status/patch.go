@@ -17,6 +17,7 @@ var errNotRead = errors.New("the object has no uid or no resourceVersion")
 
 // PatchStatus writes the difference between the status of before and after, and nothing else of after, as one merge patch.
 // The patch carries the uid and resourceVersion of before: whoever wrote in between makes it fail with a conflict (apierrors.IsConflict), and then the caller decides again.
+// (The status endpoint of custom resources compares the resourceVersion alone, which no version of another object ever has.)
 // Without a difference there is no call. Afterwards after holds what the API server answered.
 func PatchStatus(ctx context.Context, c client.Client, before, after client.Object) error {
 	difference, err := statusDifference(before, after)
