@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/status"
+	"magosproject.io/services/runner/internal/execution"
+	"magosproject.io/services/runner/internal/runs"
+)
+
+// Jobs keeps the result of each run's Job, and then lets its Pods, and a deleted Job, go.
+type Jobs struct {
+	Runs    *runs.Runs
+	Metrics *Metrics
+}
+
+// Reconcile is one pass over one Job: observe, decide, act once.
+func (c *Jobs) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	job := &batchv1.Job{}
+	err := c.Runs.Cache.Get(ctx, request.NamespacedName, job)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, c.releaseOrphans(ctx, request.NamespacedName)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading job %s: %w", request.NamespacedName, err)
+	}
+	o, err := c.Runs.Observe(ctx, c.Runs.Cache, job)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	action, judgement := execution.Next(o)
+	if err := c.act(ctx, action, o, judgement); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: judgement.Recheck}, nil
+}
+
+func (c *Jobs) act(ctx context.Context, action execution.Action, o execution.Observation, j execution.Judgement) error {
+	switch action {
+	case execution.ActionRecord:
+		return c.record(ctx, o, j)
+	case execution.ActionReleasePods:
+		for _, pod := range execution.HeldPods(o) {
+			if err := c.releasePod(ctx, pod); err != nil {
+				return err
+			}
+		}
+	case execution.ActionReleaseJob:
+		return c.releaseJob(ctx, o.Job)
+	case execution.ActionNone:
+	}
+	return nil
+}
+
+// record keeps the result on the Job. What the cache does not show proves nothing: a result that rests on there being no
+// pod is judged again over what the API server has.
+func (c *Jobs) record(ctx context.Context, o execution.Observation, j execution.Judgement) error {
+	if len(o.Pods) == 0 {
+		fresh := &batchv1.Job{}
+		if err := c.Runs.API.Get(ctx, client.ObjectKeyFromObject(o.Job), fresh); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		o, err := c.Runs.Observe(ctx, c.Runs.API, fresh)
+		if err != nil {
+			return err
+		}
+		var action execution.Action
+		if action, j = execution.Next(o); action != execution.ActionRecord {
+			return nil
+		}
+		return c.write(ctx, fresh, j.Result)
+	}
+	return c.write(ctx, o.Job, j.Result)
+}
+
+func (c *Jobs) write(ctx context.Context, job *batchv1.Job, result execution.Result) error {
+	if result.Plan != nil && result.Node != "" {
+		arch, err := c.Runs.NodeArch(ctx, result.Node)
+		if err != nil {
+			return err
+		}
+		result.Arch = arch
+	}
+	text, err := result.Encode()
+	if err != nil {
+		return err
+	}
+	if err := status.PatchAnnotations(ctx, c.Runs.Writer, job.DeepCopy(), map[string]string{v1alpha1.AnnotationRunResult: text}, nil); err != nil {
+		return err
+	}
+	c.Metrics.ended(job, result)
+	return nil
+}
+
+func (c *Jobs) releasePod(ctx context.Context, pod *corev1.Pod) error {
+	rest := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerResult })
+	return client.IgnoreNotFound(status.PatchFinalizers(ctx, c.Runs.Writer, pod.DeepCopy(), rest))
+}
+
+// releaseJob lets a deleted Job go, after its ConfigMap and a look at what the API server has: the cache may not know a pod yet.
+func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
+	o, err := c.Runs.Observe(ctx, c.Runs.API, job)
+	if err != nil {
+		return err
+	}
+	if action, _ := execution.Next(o); action != execution.ActionReleaseJob {
+		return nil
+	}
+	selector := client.MatchingLabels{v1alpha1.LabelRunID: job.Labels[v1alpha1.LabelRunID], v1alpha1.LabelRunPhase: job.Labels[v1alpha1.LabelRunPhase]}
+	if err := c.Runs.Writer.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(job.Namespace), selector); err != nil {
+		return fmt.Errorf("deleting the configmap of job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	rest := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerRunner })
+	return client.IgnoreNotFound(status.PatchFinalizers(ctx, c.Runs.Writer, job.DeepCopy(), rest))
+}
+
+// releaseOrphans lets ended pods go whose Job somebody tore away from us: there is nothing left to keep their result on.
+func (c *Jobs) releaseOrphans(ctx context.Context, name types.NamespacedName) error {
+	pods := &corev1.PodList{}
+	if err := c.Runs.Cache.List(ctx, pods, client.InNamespace(name.Namespace), client.HasLabels{v1alpha1.LabelRunID}); err != nil {
+		return fmt.Errorf("listing the pods of job %s: %w", name, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if jobOf(pod).Name != name.Name || !slices.Contains(pod.Finalizers, v1alpha1.FinalizerResult) {
+			continue
+		}
+		ended, err := c.Runs.PodEnded(ctx, pod)
+		if err != nil {
+			return err
+		}
+		if !ended {
+			continue
+		}
+		if err := c.Runs.API.Get(ctx, name, &batchv1.Job{}); !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err := c.releasePod(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}

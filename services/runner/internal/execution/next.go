@@ -1,0 +1,133 @@
+package execution
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// Action is the one thing to do next about a Job.
+type Action string
+
+// The actions.
+const (
+	// ActionNone: nothing is to be done.
+	ActionNone Action = "None"
+	// ActionRecord: keep the result on the Job.
+	ActionRecord Action = "Record"
+	// ActionReleasePods: let go of the pods whose result is kept.
+	ActionReleasePods Action = "ReleasePods"
+	// ActionReleaseJob: let go of a deleted Job.
+	ActionReleaseJob Action = "ReleaseJob"
+)
+
+// Next decides what to do about a Job, one effect at a time: its result is kept before its pods may go, and those go
+// before it.
+func Next(o Observation) (Action, Judgement) {
+	j := Judge(o)
+	switch {
+	case !j.State.Terminal():
+		return ActionNone, j
+	case !j.Durable:
+		return ActionRecord, j
+	case len(HeldPods(o)) > 0:
+		return ActionReleasePods, j
+	case !o.Job.DeletionTimestamp.IsZero() && slices.Contains(o.Job.Finalizers, v1alpha1.FinalizerRunner) && !hasLivePod(o):
+		return ActionReleaseJob, j
+	}
+	return ActionNone, j
+}
+
+// HeldPods are the pods that our finalizer holds although they have ended.
+func HeldPods(o Observation) []*corev1.Pod {
+	var held []*corev1.Pod
+	for _, pod := range o.Pods {
+		if slices.Contains(pod.Finalizers, v1alpha1.FinalizerResult) && o.read(pod).ended {
+			held = append(held, pod)
+		}
+	}
+	return held
+}
+
+// hasLivePod looks at the pods alone, whatever result is kept.
+func hasLivePod(o Observation) bool {
+	return slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool { return !o.read(pod).ended })
+}
+
+// PodEnded reports whether a pod is proven ended: no container of it runs, and none ever will.
+func PodEnded(pod *corev1.Pod, nodeGone bool, nodeLossGrace time.Duration, now time.Time) bool {
+	return readPod(pod, nodeGone, nodeLossGrace, now).ended
+}
+
+// keptRuns is how many runs of a Workspace keep their Jobs.
+const keptRuns = 3
+
+// TombstoneAge is how old a tombstone must be to be removed: older than a StartRun can be that is still on its way, which has a deadline.
+const TombstoneAge = 2 * time.Minute
+
+// Surplus are the Jobs of a Workspace that may be deleted: of older runs than the last ones, ended, with their result
+// kept. The run that the Workspace's status names is never among them.
+func Surplus(jobs []*batchv1.Job, currentRun string, now time.Time) []*batchv1.Job {
+	newest := map[string]time.Time{}
+	for _, job := range jobs {
+		id := job.Labels[v1alpha1.LabelRunID]
+		if at := job.CreationTimestamp.Time; at.After(newest[id]) {
+			newest[id] = at
+		}
+	}
+	ids := make([]string, 0, len(newest))
+	for id := range newest {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		if c := newest[b].Compare(newest[a]); c != 0 {
+			return c
+		}
+		return strings.Compare(b, a)
+	})
+	kept := map[string]bool{currentRun: true}
+	for _, id := range ids[:min(keptRuns, len(ids))] {
+		kept[id] = true
+	}
+	var surplus []*batchv1.Job
+	for _, job := range jobs {
+		if !kept[job.Labels[v1alpha1.LabelRunID]] && removable(job, now) {
+			surplus = append(surplus, job)
+		}
+	}
+	return surplus
+}
+
+// Leftover are the Jobs to delete of a Workspace that is going or gone: all that may be.
+func Leftover(jobs []*batchv1.Job, now time.Time) []*batchv1.Job {
+	var leftover []*batchv1.Job
+	for _, job := range jobs {
+		if removable(job, now) {
+			leftover = append(leftover, job)
+		}
+	}
+	return leftover
+}
+
+// TombstoneRest is how long the youngest tombstone among the Jobs must still stand; 0 when none must.
+func TombstoneRest(jobs []*batchv1.Job, now time.Time) time.Duration {
+	var rest time.Duration
+	for _, job := range jobs {
+		if IsVoid(job) {
+			rest = max(rest, job.CreationTimestamp.Add(TombstoneAge).Sub(now))
+		}
+	}
+	return rest
+}
+
+func removable(job *batchv1.Job, now time.Time) bool {
+	if _, ok := KeptResult(job); !ok || !job.DeletionTimestamp.IsZero() {
+		return false
+	}
+	return !IsVoid(job) || now.Sub(job.CreationTimestamp.Time) > TombstoneAge
+}

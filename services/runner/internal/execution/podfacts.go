@@ -1,0 +1,132 @@
+package execution
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// rejectedPrefix begins the message of a pod that a kubelet refused to start. Nothing else tells such a pod, which has
+// no container statuses, from one that somebody else marked Failed.
+const rejectedPrefix = "Pod was rejected"
+
+// podFacts is what one Pod proves.
+type podFacts struct {
+	// started: a container has run.
+	started bool
+	// ended: no container runs, and none ever will.
+	ended bool
+	// vanished: ended is inferred from the loss of its node, so that how it ended is not known.
+	vanished bool
+	// suspect: it looks over to somebody, and the kubelet has not said so.
+	suspect bool
+	// provenAt is when a silent pod on a lost node counts as ended; zero when that is not known yet.
+	provenAt   time.Time
+	startedAt  *metav1.Time
+	finishedAt *metav1.Time
+}
+
+// readPod reads a Pod's facts. nodeGone says that its Node object is known not to exist.
+func readPod(pod *corev1.Pod, nodeGone bool, grace time.Duration, now time.Time) podFacts {
+	f := podFacts{}
+	all := f.readContainers(pod)
+	final := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	deleting := !pod.DeletionTimestamp.IsZero()
+	switch {
+	case all:
+		f.ended = true
+	case !f.started && pod.Spec.NodeName == "" && deleting:
+		// The API server binds no pod that is being deleted.
+		f.ended = true
+	case !f.started && pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, rejectedPrefix) && disruptedAt(pod).IsZero():
+		f.ended = true
+	case nodeGone && pod.Spec.NodeName != "":
+		f.suspect = true
+		if since := lostSince(pod); !since.IsZero() {
+			f.provenAt = since.Add(grace)
+			f.ended = !now.Before(f.provenAt)
+			f.vanished = f.ended
+		}
+	case final:
+		f.suspect = true
+	case deleting && pod.Spec.NodeName != "" && now.After(pod.DeletionTimestamp.Add(overdue)):
+		f.suspect = true
+	}
+	return f
+}
+
+// overdue is how long after its grace a deleted pod may still be there before its node counts as silent.
+const overdue = 30 * time.Second
+
+// readContainers notes when containers started and ended, and reports whether the kubelet says that every one has.
+func (f *podFacts) readContainers(pod *corev1.Pod) bool {
+	all := len(pod.Spec.Containers) > 0
+	for _, c := range pod.Spec.Containers {
+		s := statusOf(pod.Status.ContainerStatuses, c.Name)
+		all = all && s.State.Terminated != nil
+		f.note(s)
+	}
+	// Containers that others add to the pod: one that has not run yet will not once all the others have ended.
+	for _, s := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.EphemeralContainerStatuses...) {
+		all = all && s.State.Running == nil
+		f.note(s)
+	}
+	if !all {
+		f.finishedAt = nil
+	}
+	return all
+}
+
+func (f *podFacts) note(s corev1.ContainerStatus) {
+	if running := s.State.Running; running != nil {
+		f.begin(running.StartedAt)
+	}
+	for _, ended := range []*corev1.ContainerStateTerminated{s.State.Terminated, s.LastTerminationState.Terminated} {
+		if ended == nil {
+			continue
+		}
+		if !ended.StartedAt.IsZero() || s.ContainerID != "" || ended.ContainerID != "" {
+			f.begin(ended.StartedAt)
+		}
+		if at := ended.FinishedAt; !at.IsZero() && (f.finishedAt == nil || f.finishedAt.Before(&at)) {
+			f.finishedAt = &at
+		}
+	}
+}
+
+func (f *podFacts) begin(at metav1.Time) {
+	f.started = true
+	if !at.IsZero() && (f.startedAt == nil || at.Before(f.startedAt)) {
+		f.startedAt = &at
+	}
+}
+
+func statusOf(statuses []corev1.ContainerStatus, name string) corev1.ContainerStatus {
+	for _, s := range statuses {
+		if s.Name == name {
+			return s
+		}
+	}
+	return corev1.ContainerStatus{Name: name}
+}
+
+// disruptedAt is when the pod was marked for disruption, zero if it was not.
+func disruptedAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// lostSince is when Kubernetes gave the pod up; zero while it has not.
+func lostSince(pod *corev1.Pod) time.Time {
+	since := disruptedAt(pod)
+	if d := pod.DeletionTimestamp; !d.IsZero() && d.After(since) {
+		since = d.Time
+	}
+	return since
+}

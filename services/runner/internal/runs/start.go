@@ -1,0 +1,334 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/status"
+	"magosproject.io/services/runner/internal/execution"
+	"magosproject.io/services/runner/internal/runspec"
+)
+
+// conflictTries is how often a decision is taken anew because an object changed under it.
+const conflictTries = 4
+
+// Start makes the Job of the request, or finds it again; created says which. Errors are of package rpcerr.
+func (r *Runs) Start(ctx context.Context, req execution.Request) (run Run, created bool, err error) {
+	if err := invalid(execution.Check(req)); err != nil {
+		return Run{}, false, err
+	}
+	digest, err := req.Digest()
+	if err != nil {
+		return Run{}, false, err
+	}
+	// A tombstone stands longer than any request can take that did not see it.
+	ctx, cancel := context.WithTimeout(ctx, execution.TombstoneAge/2)
+	defer cancel()
+	for range conflictTries {
+		run, created, err = r.start(ctx, req, digest)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return run, created, err
+}
+
+func (r *Runs) start(ctx context.Context, req execution.Request, digest string) (Run, bool, error) {
+	ws, err := r.workspace(ctx, req.Key)
+	if err != nil {
+		return Run{}, false, err
+	}
+	others, own, err := r.observeWorkspace(ctx, req)
+	if err != nil {
+		return Run{}, false, err
+	}
+	if own != nil {
+		run, err := r.found(ctx, own, req.Key, digest)
+		return run, false, err
+	}
+	if err := recorded(ws, req); err != nil {
+		return Run{}, false, err
+	}
+	if err := r.noneLive(ctx, others); err != nil {
+		return Run{}, false, err
+	}
+	arch, err := planArch(others, req)
+	if err != nil {
+		return Run{}, false, err
+	}
+	if err := r.prepare(ctx, ws, req, digest); err != nil {
+		return Run{}, false, err
+	}
+	return r.create(ctx, req, digest, arch)
+}
+
+func (r *Runs) create(ctx context.Context, req execution.Request, digest, arch string) (Run, bool, error) {
+	job := execution.RenderJob(req, r.Settings, digest, arch)
+	err := r.Writer.Create(ctx, job)
+	if err == nil {
+		run, err := r.describe(ctx, r.Cache, job)
+		return run, true, err
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return Run{}, false, fmt.Errorf("creating job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	existing := &batchv1.Job{}
+	if err := r.API.Get(ctx, client.ObjectKeyFromObject(job), existing); err != nil {
+		return Run{}, false, fmt.Errorf("reading job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	run, err := r.found(ctx, existing, req.Key, digest)
+	return run, false, err
+}
+
+// found answers a request whose Job exists.
+func (r *Runs) found(ctx context.Context, job *batchv1.Job, key execution.Key, digest string) (Run, error) {
+	if k, ok := execution.KeyOf(job.Namespace, job.Labels); !ok || k != key {
+		return Run{}, rpcerr.New(codes.AlreadyExists, rpcerr.RequestDiffers, "job %s/%s exists and is not of this run", job.Namespace, job.Name)
+	}
+	if execution.IsVoid(job) {
+		return Run{}, rpcerr.New(codes.FailedPrecondition, rpcerr.RunVoid, "the %s of run %s was cancelled before it began", key.Phase, key.RunID).With("run_id", key.RunID)
+	}
+	if job.Annotations[v1alpha1.AnnotationRequestDigest] != digest {
+		return Run{}, rpcerr.New(codes.AlreadyExists, rpcerr.RequestDiffers, "the %s of run %s was asked for with another request", key.Phase, key.RunID).With("run_id", key.RunID)
+	}
+	return r.describe(ctx, r.API, job)
+}
+
+// workspace reads the Workspace as it is now, and only the one with the UID of the key.
+func (r *Runs) workspace(ctx context.Context, key execution.Key) (*v1alpha1.Workspace, error) {
+	ws := &v1alpha1.Workspace{}
+	err := r.API.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}, ws)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading workspace %s/%s: %w", key.Namespace, key.Workspace, err)
+	}
+	if err != nil || string(ws.UID) != key.WorkspaceUID {
+		return nil, rpcerr.New(codes.NotFound, rpcerr.WorkspaceNotFound, "workspace %s/%s with UID %s does not exist", key.Namespace, key.Workspace, key.WorkspaceUID)
+	}
+	return ws, nil
+}
+
+// recorded checks that the Workspace's status has recorded the intent to start this phase of this run.
+func recorded(ws *v1alpha1.Workspace, req execution.Request) error {
+	refuse := func(format string, args ...any) error {
+		return rpcerr.New(codes.FailedPrecondition, rpcerr.RunNotRecorded, format, args...).With("run_id", req.RunID)
+	}
+	run := ws.Status.Run
+	if run == nil || run.ID != req.RunID {
+		return refuse("the status of workspace %s/%s does not name run %s", ws.Namespace, ws.Name, req.RunID)
+	}
+	want := v1alpha1.RunPlanning
+	if req.Phase == runspec.PhaseApply {
+		want = v1alpha1.RunApplying
+	}
+	switch {
+	case run.Phase != want:
+		return refuse("run %s is recorded as %s, which asks for no %s", run.ID, run.Phase, req.Phase)
+	case run.Revision != req.Revision:
+		return refuse("run %s is recorded with commit %s, not %s", run.ID, run.Revision, req.Revision)
+	case req.Phase == runspec.PhaseApply && (run.PlanDigest != req.PlanDigest || run.ApplyRequestedAt == nil):
+		return refuse("run %s is not recorded as applying the plan %s", run.ID, req.PlanDigest)
+	}
+	return nil
+}
+
+// observeWorkspace observes every Job of the Workspace as it is now, and finds the request's own among them. Pods
+// without a Job come as an observation of a Job that is gone.
+func (r *Runs) observeWorkspace(ctx context.Context, req execution.Request) (others []execution.Observation, own *batchv1.Job, err error) {
+	selector := client.MatchingLabels{v1alpha1.LabelWorkspaceUID: req.WorkspaceUID}
+	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
+	if err := r.API.List(ctx, jobs, client.InNamespace(req.Namespace), selector); err != nil {
+		return nil, nil, fmt.Errorf("listing the jobs of workspace %s/%s: %w", req.Namespace, req.Workspace, err)
+	}
+	if err := r.API.List(ctx, pods, client.InNamespace(req.Namespace), selector); err != nil {
+		return nil, nil, fmt.Errorf("listing the pods of workspace %s/%s: %w", req.Namespace, req.Workspace, err)
+	}
+	ownName := execution.JobName(req.RunID, req.Phase)
+	podsOf := map[string][]*corev1.Pod{}
+	for i := range pods.Items {
+		key, _ := execution.KeyOf(req.Namespace, pods.Items[i].Labels)
+		name := execution.JobName(key.RunID, key.Phase)
+		podsOf[name] = append(podsOf[name], &pods.Items[i])
+	}
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.Name == ownName {
+			own = job
+		} else {
+			others = append(others, r.observation(job, podsOf[job.Name]))
+		}
+		delete(podsOf, job.Name)
+	}
+	for name, orphans := range podsOf {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: req.Namespace, Name: name, Labels: orphans[0].Labels}}
+		others = append(others, r.observation(job, orphans))
+	}
+	return others, own, nil
+}
+
+func (r *Runs) observation(job *batchv1.Job, pods []*corev1.Pod) execution.Observation {
+	return execution.Observation{Now: r.Now(), Job: job, Pods: pods, NodeLossGrace: r.NodeLossGrace, NodesGone: map[string]bool{}}
+}
+
+// noneLive refuses while anything of another phase or run lives, or may still come to life.
+func (r *Runs) noneLive(ctx context.Context, others []execution.Observation) error {
+	for _, o := range others {
+		live, err := r.live(ctx, o)
+		if err != nil {
+			return err
+		}
+		if live != "" {
+			return rpcerr.New(codes.FailedPrecondition, rpcerr.RunStillLive, "%s", live).With("job", o.Job.Name)
+		}
+	}
+	return nil
+}
+
+func (r *Runs) live(ctx context.Context, o execution.Observation) (string, error) {
+	if o.Job.UID == "" {
+		return r.liveOrphan(ctx, o)
+	}
+	if err := r.complete(ctx, r.API, &o); err != nil {
+		return "", err
+	}
+	if j := execution.Judge(o); !j.State.Terminal() {
+		return fmt.Sprintf("job %s/%s has not provably ended: %s", o.Job.Namespace, o.Job.Name, j.Message), nil
+	}
+	return "", nil
+}
+
+// liveOrphan looks at pods whose Job is gone.
+func (r *Runs) liveOrphan(ctx context.Context, o execution.Observation) (string, error) {
+	for _, pod := range o.Pods {
+		ended, err := r.PodEnded(ctx, pod)
+		if err != nil {
+			return "", err
+		}
+		if !ended {
+			return fmt.Sprintf("pod %s/%s has not provably ended, and its job is gone", pod.Namespace, pod.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// PodEnded reports whether a pod is proven ended, its node looked for if need be.
+func (r *Runs) PodEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if execution.PodEnded(pod, false, r.NodeLossGrace, r.Now()) {
+		return true, nil
+	}
+	if pod.Spec.NodeName == "" {
+		return false, nil
+	}
+	gone, err := r.nodeGone(ctx, pod.Spec.NodeName)
+	return gone && execution.PodEnded(pod, true, r.NodeLossGrace, r.Now()), err
+}
+
+// planArch finds the plan that an apply asks for, and the CPU architecture it was made on.
+func planArch(others []execution.Observation, req execution.Request) (string, error) {
+	if req.Phase != runspec.PhaseApply {
+		return "", nil
+	}
+	name := execution.JobName(req.RunID, runspec.PhasePlan)
+	i := slices.IndexFunc(others, func(o execution.Observation) bool { return o.Job.Name == name })
+	if i >= 0 {
+		result, kept := execution.KeptResult(others[i].Job)
+		if kept && result.State == execution.StateSucceeded && result.Plan != nil && result.Plan.Digest == req.PlanDigest {
+			return result.Arch, nil
+		}
+	}
+	return "", rpcerr.New(codes.FailedPrecondition, rpcerr.RunNotRecorded, "run %s has no plan %s that could be applied", req.RunID, req.PlanDigest).With("run_id", req.RunID)
+}
+
+// prepare makes what the Job needs, each object only where it is missing.
+func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req execution.Request, digest string) error {
+	if err := r.hold(ctx, ws); err != nil {
+		return err
+	}
+	if err := r.ensureAccount(ctx, req); err != nil {
+		return err
+	}
+	if err := r.ensureVolume(ctx, ws); err != nil {
+		return err
+	}
+	config, err := execution.RenderConfigMap(req, r.Settings, digest)
+	if err != nil {
+		return err
+	}
+	// A ConfigMap of that name was made for this very request, and is immutable.
+	if err := r.Writer.Create(ctx, config); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating configmap %s/%s: %w", config.Namespace, config.Name, err)
+	}
+	return nil
+}
+
+// hold puts the runner's finalizer on the Workspace before anything of it exists.
+func (r *Runs) hold(ctx context.Context, ws *v1alpha1.Workspace) error {
+	if slices.Contains(ws.Finalizers, v1alpha1.FinalizerRunner) {
+		return nil
+	}
+	if !ws.DeletionTimestamp.IsZero() {
+		return rpcerr.New(codes.NotFound, rpcerr.WorkspaceNotFound, "workspace %s/%s is being deleted and never ran: nothing is started for it", ws.Namespace, ws.Name)
+	}
+	return status.PatchFinalizers(ctx, r.Writer, ws, append(slices.Clone(ws.Finalizers), v1alpha1.FinalizerRunner))
+}
+
+func (r *Runs) ensureAccount(ctx context.Context, req execution.Request) error {
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	name := types.NamespacedName{Namespace: req.Namespace, Name: req.ServiceAccount}
+	err := r.API.Get(ctx, name, account)
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading serviceaccount %s: %w", name, err)
+	case req.ServiceAccount != v1alpha1.DefaultServiceAccountName:
+		return rpcerr.New(codes.FailedPrecondition, rpcerr.ServiceAccountNotFound, "serviceaccount %s does not exist; create it or set spec.serviceAccountName", name)
+	}
+	if err := r.Writer.Create(ctx, execution.RenderServiceAccount(req.Namespace)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating serviceaccount %s: %w", name, err)
+	}
+	return nil
+}
+
+func (r *Runs) ensureVolume(ctx context.Context, ws *v1alpha1.Workspace) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	name := types.NamespacedName{Namespace: ws.Namespace, Name: execution.VolumeName(ws.Name)}
+	err := r.API.Get(ctx, name, claim)
+	if apierrors.IsNotFound(err) {
+		claim = execution.RenderVolume(ws, r.Settings)
+		err = r.Writer.Create(ctx, claim)
+	}
+	if apierrors.IsAlreadyExists(err) {
+		err = r.API.Get(ctx, name, claim)
+	}
+	if err != nil {
+		return fmt.Errorf("ensuring persistentvolumeclaim %s: %w", name, err)
+	}
+	if problem := execution.VolumeProblem(claim, string(ws.UID)); problem != "" {
+		return rpcerr.New(codes.FailedPrecondition, rpcerr.VolumeNotReady, "persistentvolumeclaim %s %s", name, problem)
+	}
+	return nil
+}
+
+// invalid makes one error of all violations; nil when there is none.
+func invalid(violations []execution.Violation) error {
+	if len(violations) == 0 {
+		return nil
+	}
+	e := rpcerr.Invalid(violations[0].Field, violations[0].Description)
+	for _, v := range violations[1:] {
+		e = e.WithViolation(v.Field, v.Description)
+	}
+	return e
+}
