@@ -42,13 +42,22 @@ func TestOneInterruptReachesTheProgramOnly(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	// The child ignores nothing: if it got the interrupt too, "child done" would be missing.
-	script := `trap 'echo interrupted' INT; (sleep 0.6; echo child done) & wait; wait; echo end`
+	script := `trap 'echo interrupted' INT; (sleep 0.6; echo child done) & wait; wait; echo end; exit 1`
 	err := group.Run(ctx, sh(script, &out), 10*time.Second)
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatalf("%v", err)
 	}
 	if got := out.String(); strings.Count(got, "interrupted") != 1 || !strings.Contains(got, "child done") || !strings.Contains(got, "end") {
 		t.Errorf("output %q", got)
+	}
+}
+
+func TestAnInterruptThatComesTooLateIsNone(t *testing.T) {
+	var out bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := group.Run(ctx, sh(`trap '' INT; sleep 0.3`, &out), 10*time.Second); err != nil {
+		t.Error(err)
 	}
 }
 

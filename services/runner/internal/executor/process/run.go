@@ -35,7 +35,7 @@ type Command struct {
 // drainTime is how long output is still read after the program has ended: what it started may hold the pipe for ever.
 const drainTime = 2 * time.Second
 
-// ErrInterrupted is returned by Run when ctx ended: the program was interrupted, whatever it made of that.
+// ErrInterrupted is wrapped when a program was interrupted because ctx ended, and did not succeed.
 var ErrInterrupted = errors.New("interrupted")
 
 // ExitError says how a program ended by itself.
@@ -51,8 +51,8 @@ type ExitError struct {
 func (e *ExitError) Error() string { return fmt.Sprintf("%s: %s", e.Program, e.State) }
 
 // Run runs c to its end. When ctx ends the program alone, not its children, gets one SIGINT; after grace its process
-// group is killed. The error is nil only if the program exited with code 0 and was not interrupted; it matches
-// ErrInterrupted after an interrupt and *ExitError when the program ended with another code.
+// group is killed. The error is nil if the program exited with code 0, even after an interrupt, which then came too late
+// to matter. Otherwise it matches ErrInterrupted after an interrupt, and *ExitError when the program failed by itself.
 func (g *Group) Run(ctx context.Context, c Command, grace time.Duration) error {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = c.Dir, c.Env, c.Files
@@ -93,7 +93,7 @@ func outcome(program string, cmd *exec.Cmd, err error, interrupted bool) error {
 	switch {
 	case err != nil && !errors.As(err, &exit):
 		return fmt.Errorf("waiting for %s: %w", program, err)
-	case interrupted:
+	case interrupted && err != nil:
 		return fmt.Errorf("%s: %w (%s)", program, ErrInterrupted, cmd.ProcessState)
 	case err != nil:
 		return &ExitError{Program: program, Code: cmd.ProcessState.ExitCode(), State: cmd.ProcessState.String()}

@@ -1,0 +1,19 @@
+// Command magos-exec is the first process of every container of a run. Its one argument says which part it plays:
+// keeper, tool, show or apply.
+package main
+
+import (
+	"os"
+
+	"magosproject.io/services/runner/internal/executor"
+)
+
+func main() {
+	cfg := executor.NewDefaultConfig()
+	cfg.Environment, cfg.Stdout, cfg.Stderr = os.Environ(), os.Stdout, os.Stderr
+	role := ""
+	if len(os.Args) == 2 {
+		role = os.Args[1]
+	}
+	os.Exit(executor.Run(role, cfg))
+}

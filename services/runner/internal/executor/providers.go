@@ -1,0 +1,132 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"magosproject.io/services/runner/internal/executor/fetch"
+	"magosproject.io/services/runner/internal/executor/mask"
+	"magosproject.io/services/runner/internal/executor/process"
+	"magosproject.io/services/runner/internal/runspec"
+)
+
+// fetchProviders has the tool fetch modules and providers. It starts none of them. A mirror is asked first and the
+// registries only for what the mirror has not.
+func (c *container) fetchProviders(ctx context.Context, tool, module string) error {
+	mirror := c.in.ProviderMirror
+	if mirror == "" {
+		return c.initialize(ctx, tool, module, "", nil)
+	}
+	if strings.HasPrefix(mirror, "/") {
+		config, err := folderInstallation(mirror)
+		if err != nil {
+			return fail(runspec.ExitFetchFailed, reasonFetchFailed, err)
+		}
+		return c.initialize(ctx, tool, module, config, nil)
+	}
+	var extra []string
+	if strings.HasPrefix(mirror, "http://") {
+		proxy, err := startMirrorProxy(mirror, c.cfg.Paths.Scratch)
+		if err != nil {
+			return fail(runspec.ExitInternal, reasonFetchFailed, err)
+		}
+		defer proxy.stop()
+		mirror, extra = proxy.url, []string{"SSL_CERT_FILE=" + proxy.authorities}
+	}
+	if !strings.HasSuffix(mirror, "/") {
+		mirror += "/"
+	}
+	config := "provider_installation {\n  network_mirror {\n    url = " + quoteHCL(mirror) + "\n  }\n%s}\n"
+	err := c.initialize(ctx, tool, module, fmt.Sprintf(config, ""), extra)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.log.Info("the provider mirror alone was not enough; asking the registries too", "mirror", c.in.ProviderMirror)
+	return c.initialize(ctx, tool, module, fmt.Sprintf(config, "  direct {}\n"), extra)
+}
+
+func (c *container) initialize(ctx context.Context, tool, module, installation string, extra []string) error {
+	config, err := c.writeCLIConfig(installation)
+	if err != nil {
+		return err
+	}
+	env, err := c.toolEnvironment(config)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(c.cfg.Paths.checkout(c.in.RunID), module)
+	env = append(fetch.Environment(env), "TF_PLUGIN_CACHE_DIR="+c.cfg.Paths.pluginCache())
+	env = append(env, extra...)
+	if _, err := os.Lstat(filepath.Join(dir, lockFileName)); errors.Is(err, fs.ErrNotExist) {
+		// Nothing pins a checksum, so the cache, which only keeper writes, is as good as a download.
+		env = append(env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1")
+	}
+	out := newToolOutput(c.cfg.Stdout, mask.Forms{})
+	err = c.group.Run(ctx, process.Command{
+		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Output: out,
+	}, 10*time.Second)
+	out.end()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return orInterrupted(ctx, err)
+	}
+	return initFailed(err, tool, out)
+}
+
+// fetchWords are in what the tools print when something could not be fetched. Anything else that init finds is a fault
+// of the module. The distinction only chooses the reason that people see.
+var fetchWords = []string{
+	"Failed to query available provider packages", "Failed to install provider", "Could not retrieve", "Module not found",
+	"Failed to download module", "Could not download module", "Error accessing remote module registry", "checksums",
+}
+
+func initFailed(err error, tool string, out *toolOutput) error {
+	words := out.lastWords()
+	for _, word := range fetchWords {
+		// The tools break lines where they like.
+		if strings.Contains(strings.Join(strings.Fields(words), " "), word) {
+			if word == "checksums" {
+				words += fmt.Sprintf("\nThe lock file has no checksum for this platform: run `%s providers lock -platform=%s_%s` and commit %s.",
+					filepath.Base(tool), runtime.GOOS, runtime.GOARCH, lockFileName)
+			}
+			return failf(runspec.ExitFetchFailed, reasonFetchFailed, "fetching modules and providers: %w%s", err, words)
+		}
+	}
+	return failf(runspec.ExitToolFailed, reasonPlanFailed, "initializing the module: %w%s", err, words)
+}
+
+// folderInstallation uses the folder for the providers that it has, and the registries for all others.
+func folderInstallation(mirror string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(mirror, "*", "*", "*"))
+	if err != nil {
+		return "", fmt.Errorf("reading provider mirror %s: %w", mirror, err)
+	}
+	var names []string
+	for _, name := range found {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			names = append(names, quoteHCL(strings.TrimPrefix(name, filepath.Clean(mirror)+"/")))
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("provider mirror %s holds no provider: want <host>/<namespace>/<type>/<version>/<platform>", mirror)
+	}
+	list := "[" + strings.Join(names, ", ") + "]"
+	return fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %s\n    include = %s\n  }\n  direct {\n    exclude = %s\n  }\n}\n",
+		quoteHCL(filepath.Clean(mirror)), list, list), nil
+}
+
+func quoteHCL(text string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
+}

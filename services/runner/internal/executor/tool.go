@@ -1,0 +1,114 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"magosproject.io/services/runner/internal/executor/mask"
+	"magosproject.io/services/runner/internal/executor/process"
+	"magosproject.io/services/runner/internal/executor/tfvars"
+	"magosproject.io/services/runner/internal/runspec"
+)
+
+// plan is the part of tool in the pod of a plan. What it runs is the module's code; it reports by its exit code alone.
+func (c *container) plan(ctx context.Context) ([]byte, error) {
+	ctx, cancel := c.withTimeout(ctx)
+	defer cancel()
+	content, err := c.waitForSignal(ctx, runspec.SignalFetched, c.overtime())
+	if err != nil {
+		return nil, err
+	}
+	ready, err := parseFetched(content)
+	if err != nil {
+		return nil, err
+	}
+	variables, err := c.readVariables()
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.prepareVariables(ready, variables)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	env, err := c.offlineEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	t := tool{
+		container: c, path: ready.Tool, dir: filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.Module),
+		env: append(env, g.environment...), files: g.files(), forms: mask.NewForms(values(variables)), reason: reasonPlanFailed,
+	}
+	if _, err := t.run(ctx, "init", "-get=false", "-lockfile=readonly", "-input=false", "-no-color"); err != nil {
+		return nil, err
+	}
+	c.warnWithoutBackend(t.dir)
+	args := []string{"plan", "-input=false", "-no-color", "-out=" + c.cfg.Paths.plan(c.in.RunID)}
+	if ready.TfvarsFile != "" {
+		args = append(args, "-var-file="+filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.TfvarsFile))
+	}
+	_, err = t.run(ctx, append(args, g.arguments()...)...)
+	return nil, err
+}
+
+func values(variables []variable) []string {
+	all := make([]string, len(variables))
+	for i, v := range variables {
+		all[i] = v.value
+	}
+	return all
+}
+
+func (c *container) prepareVariables(ready fetched, variables []variable) (given, error) {
+	checkout, err := os.OpenRoot(c.cfg.Paths.checkout(c.in.RunID))
+	if err != nil {
+		return given{}, fmt.Errorf("opening the checkout: %w", err)
+	}
+	defer func() { _ = checkout.Close() }()
+	if err := c.shadow(checkout, ready, variables); err != nil {
+		return given{}, err
+	}
+	declared, err := tfvars.Declarations(checkout, ready.Module)
+	if err != nil {
+		return given{}, err
+	}
+	return c.give(variables, declared)
+}
+
+// warnWithoutBackend looks for what init remembers of a backend. Without one the state lies in the working copy, which
+// does not outlive the run.
+func (c *container) warnWithoutBackend(dir string) {
+	if _, err := os.Lstat(filepath.Join(dir, dataName, "terraform.tfstate")); errors.Is(err, fs.ErrNotExist) {
+		c.log.Warn("the module declares no backend: its state is lost when the run ends, and the next run creates everything again")
+	}
+}
+
+// tool runs terraform or tofu for one part.
+type tool struct {
+	*container
+	path, dir string
+	env       []string
+	files     []*os.File
+	forms     mask.Forms
+	// reason of a failure that the tool itself is the cause of.
+	reason string
+}
+
+// run passes the masked output on, and turns the end of the tool into the end of the container.
+func (t tool) run(ctx context.Context, args ...string) (*toolOutput, error) {
+	out := newToolOutput(t.cfg.Stdout, t.forms)
+	t.log.Info("running", "tool", filepath.Base(t.path), "command", args[0])
+	err := t.group.Run(ctx, process.Command{
+		Path: t.path, Args: args, Dir: t.dir, Env: t.env, Output: out, Files: t.files,
+	}, time.Duration(t.in.Grace))
+	out.end()
+	if err != nil {
+		return out, toolFailed(ctx, t.reason, err, out)
+	}
+	return out, nil
+}
