@@ -55,6 +55,8 @@ func catalog() []Part {
 		{Name: Etcd, Module: "tools/cluster/etcd", Package: "go.etcd.io/etcd/server/v3"},
 		{Name: CoreDNS, Module: "tools/cluster/coredns", Package: "github.com/coredns/coredns"},
 		{Name: Pause, Module: "tools/cluster/pause", Package: ".", Sources: []string{"."}},
+		{Name: Helm, Module: "tools/helm", Package: "helm.sh/helm/v4/cmd/helm"},
+		{Name: Grpcurl, Module: "tools", Package: "github.com/fullstorydev/grpcurl/cmd/grpcurl"},
 		{
 			Name: OpenTofu, Module: "tools/cluster/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
 			LinkFlags: []string{"-X github.com/opentofu/opentofu/version.dev=no"},
