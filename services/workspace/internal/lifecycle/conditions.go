@@ -1,0 +1,97 @@
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+
+	"magosproject.io/api/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// setConditions derives every condition of st; s has st as the status of its Workspace.
+func setConditions(st *v1alpha1.WorkspaceStatus, s Snapshot) {
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = s.Workspace.Generation
+		setCondition(&st.Conditions, c, s)
+	}
+	set(inputsResolved(s))
+	set(annotationsValid(s.Workspace))
+	driftCheck(st, s)
+	set(ready(st))
+}
+
+func inputsResolved(s Snapshot) metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionInputsResolved, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonAllVariablesResolved, Message: "every variable has its source",
+	}
+	switch {
+	case !s.ProjectFound:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProjectNotFound
+		c.Message = "the VariableSets of the Project are not known: it does not exist"
+	case len(s.Inputs.Unresolved) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonUnresolvedVariables, unresolvedMessage(s.Inputs.Unresolved)
+	}
+	return c
+}
+
+func annotationsValid(w *v1alpha1.Workspace) metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionAnnotationsValid, Status: metav1.ConditionTrue,
+		Reason: v1alpha1.ReasonAnnotationsUnderstood, Message: "every annotation is understood",
+	}
+	if invalid := InvalidAnnotations(w); len(invalid) > 0 {
+		texts := make([]string, 0, len(invalid))
+		for _, i := range invalid {
+			texts = append(texts, i.String())
+		}
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidAnnotation, strings.Join(texts, "; ")
+	}
+	return c
+}
+
+// driftCheck keeps DriftCheckFailed as it is until another run has ended: a plan that goes on says nothing.
+func driftCheck(st *v1alpha1.WorkspaceStatus, s Snapshot) {
+	switch run := st.Run; {
+	case isFailedDriftCheck(run) && st.Failures != nil:
+		setCondition(&st.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionDriftCheckFailed, Status: metav1.ConditionTrue, ObservedGeneration: s.Workspace.Generation,
+			Reason: st.Failures.LastReason, Message: st.Failures.Message,
+		}, s)
+	case run != nil && (run.Phase == v1alpha1.RunSucceeded || run.Phase == v1alpha1.RunFailed):
+		st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDriftCheckFailed })
+	}
+}
+
+// ready is True while what the spec asks for is in force. A drift plan that has found nothing yet does not change that.
+func ready(st *v1alpha1.WorkspaceStatus) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: st.Reason, Message: st.Message}
+	if st.Wants != nil && st.Wants.Trigger != v1alpha1.TriggerDrift || st.Applied == nil {
+		return c
+	}
+	switch run := st.Run; {
+	case st.Phase == v1alpha1.PhaseApplied:
+		c.Status = metav1.ConditionTrue
+	case isLive(run) && run.Trigger == v1alpha1.TriggerDrift && run.Phase == v1alpha1.RunPlanning:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonApplySucceeded, appliedMessage(st.Applied)
+	}
+	return c
+}
+
+// setCondition replaces the condition of the same type; its time changes with its status only.
+func setCondition(conditions *[]metav1.Condition, c metav1.Condition, s Snapshot) {
+	c.LastTransitionTime = stamp(s)
+	for i := range *conditions {
+		old := &(*conditions)[i]
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		*old = c
+		return
+	}
+	*conditions = append(*conditions, c)
+}

@@ -1,0 +1,102 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// gate holds a plan until it may be applied, or gives it up.
+func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
+	run := s.Workspace.Status.Run
+	if run == nil || run.Phase != v1alpha1.RunPlanned {
+		return Decision{}, false
+	}
+	if why := discardReason(s); why != "" {
+		return end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the plan was given up: "+why), true
+	}
+	needsApproval := needsApproval(s.Workspace)
+	approved := isAwaited(&s.Workspace.Status) && s.Workspace.Annotations[v1alpha1.AnnotationApproved] == run.ID
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePlanned, Awaits: needsApproval}
+	if needsApproval {
+		d.Warnings = changedSince(s)
+		if !approved {
+			d.Reason = v1alpha1.ReasonAwaitingApproval
+			d.Message = fmt.Sprintf("the plan waits for approval: set the annotation %s to %s", v1alpha1.AnnotationApproved, run.ID)
+			return d, true
+		}
+	}
+	if g, ok := granted(s); !ok || g.Scope != v1alpha1.ScopeRun || !covers(g, run) {
+		d.Reason, d.Message = withoutGrant(s)
+		return d, true
+	}
+	next := run.DeepCopy()
+	next.Phase = v1alpha1.RunApplying
+	now := stamp(s)
+	next.ApplyRequestedAt = &now
+	return Decision{
+		Action: ActRequestApply, Run: next, Approved: needsApproval,
+		Phase: v1alpha1.PhaseApplying, Reason: v1alpha1.ReasonRunPending, Message: "the apply of " + short(run.Revision) + " is asked for",
+		Requeue: safetyInterval,
+	}, true
+}
+
+// needsApproval reports whether a person decides about the plan of the present run. A plan that was parked for a person
+// stays parked: it was made while somebody meant to look at it.
+func needsApproval(w *v1alpha1.Workspace) bool {
+	return !w.Status.Run.AutoApply || !w.AppliesAutomatically()
+}
+
+// discardReason says why the plan must be given up; empty while it may stay. A passing of time never is a reason.
+func discardReason(s Snapshot) string {
+	w, run := s.Workspace, s.Workspace.Status.Run
+	if !run.AutoApply && w.AppliesAutomatically() {
+		return "autoApply was turned on, and it applies what is planned from then on"
+	}
+	if !s.Inputs.Fingerprint.SameSpec(ParseFingerprint(run.Fingerprint)) {
+		return "the spec was edited"
+	}
+	if isAwaited(&w.Status) && w.Status.ObservedGeneration != w.Generation {
+		return "the spec was edited while it waited"
+	}
+	if hasFreshRequest(w) {
+		return "a fresh run was requested"
+	}
+	g, ok := granted(s)
+	if !ok {
+		// What would run instead is unknown without a grant.
+		return ""
+	}
+	if g.Pass != run.Pass || g.Revision != "" && g.Revision != run.Revision {
+		return "the grant is for another pass or commit"
+	}
+	if w.Spec.DiscardStalePlan && needsApproval(w) && isStale(s, g) {
+		return "newer inputs appeared and discardStalePlan is set"
+	}
+	return ""
+}
+
+// isStale reports whether a new plan would be one of other inputs. Under a pinned grant a newer commit is not due yet:
+// planning the same commit again would help nobody and never end.
+func isStale(s Snapshot, g v1alpha1.Grant) bool {
+	run := s.Workspace.Status.Run
+	target := or(g.Revision, s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision])
+	return target != "" && target != run.Revision || haveVariablesChanged(s)
+}
+
+func haveVariablesChanged(s Snapshot) bool {
+	return s.Inputs.Known() && s.Inputs.Fingerprint.Variables != ParseFingerprint(s.Workspace.Status.Run.Fingerprint).Variables
+}
+
+// changedSince tells an approver what is newer than the plan.
+func changedSince(s Snapshot) []string {
+	var warnings []string
+	detected := s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision]
+	if detected != "" && detected != s.Workspace.Status.Run.Revision {
+		warnings = append(warnings, "commit "+detected+" was detected after the plan was made; it runs afterwards")
+	}
+	if haveVariablesChanged(s) {
+		warnings = append(warnings, "variables changed after the plan was made; the new ones run afterwards")
+	}
+	return warnings
+}

@@ -1,0 +1,176 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// The predicates of a Workspace at rest: no run lives, so the question is whether the next one may begin.
+
+// grant answers for a want that waits for its turn. A drift plan that is not granted shows as nothing: what is applied
+// stays applied.
+func grant(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
+	if want == nil || want.Trigger == v1alpha1.TriggerDrift {
+		return Decision{}, false
+	}
+	if g, ok := granted(s); ok && g.Scope == v1alpha1.ScopeRun {
+		return Decision{}, false
+	}
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending}
+	d.Reason, d.Message = withoutGrant(s)
+	return d, true
+}
+
+func withoutGrant(s Snapshot) (v1alpha1.Reason, string) {
+	project := s.Workspace.Spec.ProjectRef.Name
+	if !s.ProjectFound {
+		return v1alpha1.ReasonProjectNotFound, fmt.Sprintf("Project %q does not exist in this namespace: create it", project)
+	}
+	message := fmt.Sprintf("waits for Project %q to grant execution", project)
+	if s.Ordered {
+		message = fmt.Sprintf("waits for its turn in Rollout %q", project)
+	}
+	if f := s.Workspace.Status.Failures; f != nil && isFailing(s.Workspace) {
+		message += fmt.Sprintf("; its last run failed: %s", f.LastReason)
+	}
+	return v1alpha1.ReasonAwaitingRollout, message
+}
+
+// inputs answers for a granted want whose variables are not complete.
+func inputs(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
+	if want == nil || want.Trigger == v1alpha1.TriggerDrift || len(s.Inputs.Unresolved) == 0 {
+		return Decision{}, false
+	}
+	return Decision{
+		Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: v1alpha1.ReasonUnresolvedVariables, Message: unresolvedMessage(s.Inputs.Unresolved),
+	}, true
+}
+
+// unresolvedMessage names what is missing, the first few in full.
+func unresolvedMessage(unresolved []Unresolved) string {
+	const named = 5
+	parts := make([]string, 0, named+1)
+	for i, u := range unresolved {
+		if i == named {
+			parts = append(parts, fmt.Sprintf("and %d more", len(unresolved)-named))
+			break
+		}
+		switch {
+		case u.Key == "":
+			parts = append(parts, fmt.Sprintf("%s %s: %s", u.Kind, u.Name, u.Reason))
+		default:
+			parts = append(parts, fmt.Sprintf("variable %s, key %s of %s %s: %s", u.Variable, u.Key, u.Kind, u.Name, u.Reason))
+		}
+	}
+	return "variables are missing: " + strings.Join(parts, "; ")
+}
+
+// revision answers for a granted want whose commit is not known.
+func revision(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
+	if want == nil || want.Trigger == v1alpha1.TriggerDrift {
+		return Decision{}, false
+	}
+	g, _ := granted(s)
+	if commit(s, g) != "" {
+		return Decision{}, false
+	}
+	if s.Resolution == nil {
+		return Decision{Action: ActResolveRevision}, true
+	}
+	return Decision{
+		Action: ActNone, Phase: v1alpha1.PhasePending,
+		Reason:  or(s.Resolution.Reason, v1alpha1.ReasonAwaitingRevision),
+		Message: or(s.Resolution.Message, "no commit is known yet for "+s.Workspace.Spec.Source.TargetRevision),
+		Requeue: safetyInterval,
+	}, true
+}
+
+// commit is the commit that a run under g uses: the granted one, the one that was resolved just now, or the detected one.
+// The last counts only where it was surely detected for the present source: right after an edit it may still be that of
+// the branch or repository before.
+func commit(s Snapshot, g v1alpha1.Grant) string {
+	switch {
+	case g.Revision != "":
+		return g.Revision
+	case s.Resolution != nil:
+		return s.Resolution.Revision
+	case isSourceUnchanged(s):
+		return s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision]
+	}
+	return ""
+}
+
+func isSourceUnchanged(s Snapshot) bool {
+	run := s.Workspace.Status.Run
+	if run == nil {
+		return s.Workspace.Generation <= 1
+	}
+	return ParseFingerprint(run.Fingerprint).Source == s.Inputs.Fingerprint.Source
+}
+
+// schedule begins the run that is wanted, granted and complete, unless it is too early for it.
+func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
+	w := s.Workspace
+	if want == nil {
+		return rest(s, ""), true
+	}
+	g, ok := granted(s)
+	if want.Trigger == v1alpha1.TriggerDrift {
+		if !ok || !coversDrift(g, w.Status.Applied) || len(s.Inputs.Unresolved) > 0 {
+			return rest(s, "; a drift plan is due and waits for its grant"), true
+		}
+		return mint(s, g, v1alpha1.TriggerDrift, w.Status.Applied.Revision), true
+	}
+	target := commit(s, g)
+	trigger := triggerAt(s, target)
+	if trigger == "" || trigger == v1alpha1.TriggerDrift {
+		if w.Status.Applied.Pass == g.Pass {
+			return provenInPass(s, g), true
+		}
+		// The pass has not seen this Workspace at its commit yet: run once, so that the pass can count on it.
+		trigger = want.Trigger
+	}
+	if due := retryDue(w); trigger == v1alpha1.TriggerRetry && isFailing(w) && s.Now.Before(due) {
+		return Decision{
+			Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: w.Status.Failures.LastReason, Message: w.Status.Failures.Message,
+			Requeue: until(s.Now, due),
+		}, true
+	}
+	return mint(s, g, trigger, target), true
+}
+
+// provenInPass is the answer for a Workspace that is done in the pass that grants it and wants something newer.
+func provenInPass(s Snapshot, g v1alpha1.Grant) Decision {
+	if g.Revision == "" {
+		return rest(s, "")
+	}
+	return Decision{
+		Action: ActNone, Phase: v1alpha1.PhasePending, Reason: v1alpha1.ReasonAwaitingRollout,
+		Message: "is done at " + short(g.Revision) + " in the present pass; what is newer waits for the next one",
+	}
+}
+
+// rest is the answer when nothing is to be done before the next date.
+func rest(s Snapshot, note string) Decision {
+	st := &s.Workspace.Status
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhaseApplied, Reason: v1alpha1.ReasonApplySucceeded, Message: appliedMessage(st.Applied) + note}
+	if st.Run != nil && st.Run.Phase == v1alpha1.RunSucceeded && st.Run.ApplyRequestedAt == nil {
+		d.Reason = v1alpha1.ReasonNoChanges
+	}
+	if st.Applied == nil {
+		d.Phase, d.Reason, d.Message = v1alpha1.PhasePending, v1alpha1.ReasonAwaitingRollout, "waits"
+	}
+	if due, ok := nextDue(s.Workspace); ok && due.After(s.Now) {
+		d.Requeue = until(s.Now, due)
+	}
+	return d
+}
+
+func appliedMessage(applied *v1alpha1.AppliedState) string {
+	if applied == nil {
+		return ""
+	}
+	return "what is applied is commit " + short(applied.Revision)
+}
