@@ -40,6 +40,10 @@ func (c *container) apply(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	forms, err := c.formsToMask()
+	if err != nil {
+		return nil, err
+	}
 	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
@@ -49,10 +53,22 @@ func (c *container) apply(ctx context.Context) ([]byte, error) {
 	work := c.cfg.Paths.work(c.in.RunID)
 	t := tool{
 		container: c, path: manifest.Tool, dir: filepath.Join(work, manifest.Module), env: env,
-		forms: mask.Forms{}, reason: reasonApplyFailed,
+		forms: forms, reason: reasonApplyFailed,
 	}
 	_, err = t.run(ctx, "apply", "-input=false", "-no-color", filepath.Join(work, manifest.Plan))
 	return nil, c.rescueState(claim, manifest, err)
+}
+
+// formsToMask are those of the variables, if their values are mounted. The tool gets none of them: the plan has them.
+func (c *container) formsToMask() (mask.Forms, error) {
+	if _, err := os.Stat(c.cfg.Paths.Variables); errors.Is(err, fs.ErrNotExist) {
+		return mask.Forms{}, nil
+	}
+	variables, err := c.readVariables()
+	if err != nil {
+		return mask.Forms{}, err
+	}
+	return mask.NewForms(values(variables)), nil
 }
 
 // openClaim opens the folder of the claim and refuses a plan that was claimed: it need not be unpacked to know that.

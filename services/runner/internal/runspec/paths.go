@@ -15,9 +15,11 @@ import "path"
 //	LocksDir               rw     rw    rw     -
 //	SignalsDir             rw     ro    ro     -
 //	ShownDir               rw     -     rw     -
-//	VariablesDir           -      ro    -      -
+//	VariablesDir           -      ro    -      (ro)
 //	InstructionsDir        ro     ro    ro     ro
 //	ScratchDir             rw, an emptyDir of each container's own
+//
+// An apply gives no variables to the tool. Where their values are mounted all the same, it masks them in the output.
 const (
 	// ExecutablePath is where a run image has magos-exec; the container's command is it and one argument.
 	ExecutablePath = "/usr/local/bin/magos-exec"

@@ -3,49 +3,18 @@ package fetch
 import (
 	"errors"
 	"log/slog"
-	"net/http/cgi"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"magosproject.io/services/runner/internal/executor/gittest"
 	"magosproject.io/services/runner/internal/executor/links"
 	"magosproject.io/services/runner/internal/executor/process"
 )
 
 var group = process.NewGroup()
-
-// serve makes a repository from the script and serves it as git hosts do.
-func serve(t *testing.T, script string) (url string, head func(rev string) string) {
-	t.Helper()
-	root := t.TempDir()
-	repo := filepath.Join(root, "repo")
-	sh := func(script string) string {
-		cmd := exec.Command("sh", "-ec", script)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
-			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", script, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	sh("git init -q -b main repo; cd repo; git config uploadpack.allowAnySHA1InWant " + "false\n" + script)
-	backend, err := exec.LookPath("git")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(&cgi.Handler{
-		Path: backend, Args: []string{"http-backend"}, Dir: root,
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1",
-			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	})
-	t.Cleanup(server.Close)
-	return server.URL + "/repo/.git", func(rev string) string { return sh("git -C " + repo + " rev-parse " + rev) }
-}
 
 func checkout(t *testing.T, url, commit, ref string) (string, error) {
 	t.Helper()
@@ -60,22 +29,22 @@ func checkout(t *testing.T, url, commit, ref string) (string, error) {
 }
 
 func TestExactlyTheCommitIsCheckedOut(t *testing.T) {
-	url, rev := serve(t, `
+	repo := gittest.Serve(t, `
 		echo one >f; git add .; git commit -qm 1; git tag -a -m t v1
 		echo two >f; git add .; git commit -qm 2
 		git checkout -q -b side; echo three >f; git add .; git commit -qm 3; git checkout -q main`)
 	for name, c := range map[string]struct{ commit, ref, want string }{
-		"tip of the ref":            {rev("main"), "main", "two\n"},
-		"behind the ref":            {rev("main~1"), "main", "one\n"},
-		"by its tag":                {rev("v1^{commit}"), "v1", "one\n"},
-		"without a ref":             {rev("main~1"), "", "one\n"},
-		"on another branch":         {rev("side"), "main", "three\n"},
-		"the ref is gone by now":    {rev("main"), "gone", "two\n"},
-		"the ref is the commit":     {rev("main~1"), rev("main~1"), "one\n"},
-		"the ref has its full name": {rev("side"), "refs/heads/side", "three\n"},
+		"tip of the ref":            {repo.Rev("main"), "main", "two\n"},
+		"behind the ref":            {repo.Rev("main~1"), "main", "one\n"},
+		"by its tag":                {repo.Rev("v1"), "v1", "one\n"},
+		"without a ref":             {repo.Rev("main~1"), "", "one\n"},
+		"on another branch":         {repo.Rev("side"), "main", "three\n"},
+		"the ref is gone by now":    {repo.Rev("main"), "gone", "two\n"},
+		"the ref is the commit":     {repo.Rev("main~1"), repo.Rev("main~1"), "one\n"},
+		"the ref has its full name": {repo.Rev("side"), "refs/heads/side", "three\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, err := checkout(t, url, c.commit, c.ref)
+			dir, err := checkout(t, repo.URL, c.commit, c.ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,18 +57,18 @@ func TestExactlyTheCommitIsCheckedOut(t *testing.T) {
 			}
 		})
 	}
-	if _, err := checkout(t, url, strings.Repeat("0", 40), "main"); err == nil || !strings.Contains(err.Error(), strings.Repeat("0", 40)) {
+	if _, err := checkout(t, repo.URL, strings.Repeat("0", 40), "main"); err == nil || !strings.Contains(err.Error(), strings.Repeat("0", 40)) {
 		t.Errorf("a commit that does not exist: %v", err)
 	}
 }
 
 func TestWhatARepositoryNamesDoesNotRun(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "ran")
-	url, rev := serve(t, `
+	repo := gittest.Serve(t, `
 		printf '* filter=evil\n' >.gitattributes; printf '[filter "evil"]\n\tsmudge = touch `+mark+`\n' >.gitconfig
 		mkdir hooks; printf '#!/bin/sh\ntouch `+mark+`\n' >hooks/post-checkout; chmod +x hooks/post-checkout
 		git add .; git commit -qm 1`)
-	if _, err := checkout(t, url, rev("main"), "main"); err != nil {
+	if _, err := checkout(t, repo.URL, repo.Rev("main"), "main"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(mark); !os.IsNotExist(err) {
@@ -132,13 +101,13 @@ func TestURLsThatAreNotPlainAreRefused(t *testing.T) {
 }
 
 func TestALinkThatLeavesTheCheckoutIsRefusedByName(t *testing.T) {
-	url, rev := serve(t, `
+	repo := gittest.Serve(t, `
 		mkdir a; echo x >a/main.tf; ln -s a harmless; git add .; git commit -qm 1; git tag good
 		ln -s /etc/passwd a/secret.tf; git add .; git commit -qm 2`)
-	if _, err := checkout(t, url, rev("good"), "main"); err != nil {
+	if _, err := checkout(t, repo.URL, repo.Rev("good"), "main"); err != nil {
 		t.Errorf("a harmless link: %v", err)
 	}
-	_, err := checkout(t, url, rev("main"), "main")
+	_, err := checkout(t, repo.URL, repo.Rev("main"), "main")
 	if !errors.Is(err, links.ErrLeaves) || !strings.Contains(err.Error(), "a/secret.tf -> /etc/passwd") {
 		t.Errorf("a link that leaves: %v", err)
 	}
