@@ -1,0 +1,284 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"magosproject.io/api/v1alpha1"
+	corepb "magosproject.io/gen/magos/core/v1alpha1"
+	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/testcluster"
+	"magosproject.io/services/refwatcher/internal/controller"
+	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/services/refwatcher/internal/remote"
+)
+
+const (
+	commitA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	commitB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// remotes answers List; it waits for the gate, if there is one.
+type remotes struct {
+	refs     refs.Advertised
+	err      error
+	gate     chan struct{}
+	entered  chan struct{}
+	listings atomic.Int64
+}
+
+func (r *remotes) List(ctx context.Context, _ refs.URL, _ []string) (refs.Advertised, error) {
+	r.listings.Add(1)
+	if r.entered != nil {
+		r.entered <- struct{}{}
+	}
+	if r.gate != nil {
+		select {
+		case <-r.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return r.refs, r.err
+}
+
+func workspace(name, url, target string) *v1alpha1.Workspace {
+	w := &v1alpha1.Workspace{}
+	w.Namespace, w.Name = "team", name
+	w.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: url, TargetRevision: target}
+	return w
+}
+
+func newService(t *testing.T, r *remotes, change func(*Config)) *Service {
+	t.Helper()
+	builder := fake.NewClientBuilder().WithScheme(testcluster.Scheme(t))
+	for name, source := range map[string][2]string{
+		"main": {"https://example.com/infra.git", "main"}, "tag": {"https://example.com/infra.git", "v1"}, "pinned": {"https://example.com/infra.git", commitB},
+		"gone": {"https://example.com/infra.git", "gone"}, "both": {"https://example.com/infra.git", "both"}, "other": {"https://example.com/other.git", "main"},
+		"scheme": {"git://example.com/infra.git", "main"}, "option": {"https://example.com/infra.git", "--upload-pack=x"},
+	} {
+		builder.WithObjects(workspace(name, source[0], source[1]))
+	}
+	config := Config{
+		Workspaces: builder.Build(), Lister: r, Schemes: []string{"https"}, PerHost: 4,
+		Remotes: func(string) ([]controller.Remote, bool) { return nil, false }, Leader: noLeader{},
+	}
+	if change != nil {
+		change(&config)
+	}
+	return New(config)
+}
+
+func ask(name string) *pb.ResolveRevisionRequest {
+	return &pb.ResolveRevisionRequest{Workspace: &corepb.ObjectRef{Namespace: "team", Name: name}}
+}
+
+func TestResolveRevision(t *testing.T) {
+	advertised := refs.Advertised{
+		"refs/heads/main": {Object: commitA}, "refs/tags/v1": {Object: commitA, Peeled: commitB}, "refs/heads/both": {Object: commitA}, "refs/tags/both": {Object: commitA},
+	}
+	for name, test := range map[string]struct {
+		request       *pb.ResolveRevisionRequest
+		err           error
+		revision, ref string
+		code          codes.Code
+		reason        string
+		listings      int64
+	}{
+		"a branch":                        {request: ask("main"), revision: commitA, ref: "refs/heads/main", listings: 1},
+		"an annotated tag":                {request: ask("tag"), revision: commitB, ref: "refs/tags/v1", listings: 1},
+		"a commit needs no remote":        {request: ask("pinned"), revision: commitB},
+		"no such revision":                {request: ask("gone"), code: codes.NotFound, reason: rpcerr.RevisionNotFound, listings: 1},
+		"a branch and a tag":              {request: ask("both"), code: codes.FailedPrecondition, reason: rpcerr.AmbiguousRevision, listings: 1},
+		"a scheme that is not allowed":    {request: ask("scheme"), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed},
+		"a target that is an option":      {request: ask("option"), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed},
+		"a remote that is down":           {request: ask("main"), err: errors.New("no route"), code: codes.Unavailable, reason: rpcerr.RemoteUnavailable, listings: 1},
+		"a redirect to another scheme":    {request: ask("main"), err: fmt.Errorf("x: %w", &remote.SchemeError{Scheme: "file"}), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed, listings: 1},
+		"no such Workspace":               {request: ask("nobody"), code: codes.NotFound, reason: rpcerr.WorkspaceNotFound},
+		"no Workspace named":              {request: &pb.ResolveRevisionRequest{}, code: codes.InvalidArgument, reason: rpcerr.InvalidField},
+		"a Workspace without a name":      {request: ask(""), code: codes.InvalidArgument, reason: rpcerr.InvalidField},
+		"a Workspace without a namespace": {request: &pb.ResolveRevisionRequest{Workspace: &corepb.ObjectRef{Name: "main"}}, code: codes.InvalidArgument, reason: rpcerr.InvalidField},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &remotes{refs: advertised, err: test.err}
+			response, err := newService(t, r, nil).ResolveRevision(t.Context(), test.request)
+			if test.reason != "" {
+				if sent := rpcerr.Classify(err, "refwatcher"); err == nil || sent.Code() != test.code || sent.Reason() != test.reason {
+					t.Errorf("got %v (%v), want %v with %s", err, sent, test.code, test.reason)
+				}
+			} else if err != nil || response.GetRevision() != test.revision || response.GetRef() != test.ref || response.GetRepoUrl() == "" || response.GetTargetRevision() == "" {
+				t.Errorf("got %v, %v", response, err)
+			}
+			if r.listings.Load() != test.listings {
+				t.Errorf("%d listings, want %d", r.listings.Load(), test.listings)
+			}
+		})
+	}
+}
+
+// Callers of the same at the same time share a listing; one that gives up does not cut off the others.
+func TestIdenticalCallsShareAListing(t *testing.T) {
+	r := &remotes{refs: refs.Advertised{"refs/heads/main": {Object: commitA}}, gate: make(chan struct{}), entered: make(chan struct{}, 10)}
+	s := newService(t, r, nil)
+	impatient, giveUp := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() {
+		_, err := s.ResolveRevision(impatient, ask("main"))
+		gaveUp <- err
+	}()
+	<-r.entered
+	giveUp()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	// The listing is still on its way: these join it.
+	var callers sync.WaitGroup
+	url, name := mustParse(t)
+	for range 10 {
+		callers.Go(func() {
+			if answer, err := s.resolver.resolve(t.Context(), url, name); err != nil || answer.Commit != commitA {
+				t.Errorf("got %v, %v", answer, err)
+			}
+		})
+	}
+	// Another repository does not.
+	callers.Go(func() {
+		if _, err := s.ResolveRevision(t.Context(), ask("other")); err != nil {
+			t.Error(err)
+		}
+	})
+	<-r.entered
+	close(r.gate)
+	callers.Wait()
+	// A late one of the ten may have come after the shared listing had ended; none of them may have waited for a listing of its own while it ran.
+	if n := r.listings.Load(); n < 2 || n > 2+10 {
+		t.Errorf("%d listings", n)
+	}
+	before := r.listings.Load()
+	if _, err := s.ResolveRevision(t.Context(), ask("main")); err != nil || r.listings.Load() != before+1 {
+		t.Errorf("a later call got an old answer: %d listings, %v", r.listings.Load()-before, err)
+	}
+}
+
+func mustParse(t *testing.T) (refs.URL, refs.Name) {
+	t.Helper()
+	url, err := refs.ParseURL("https://example.com/infra.git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := refs.Parse("main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url, name
+}
+
+type noLeader struct{}
+
+func (noLeader) LeaderAddress(context.Context) (string, bool, error) {
+	return "", false, rpcerr.New(codes.Unavailable, rpcerr.NoLeader, "nobody leads")
+}
+
+func (noLeader) DialReplica(string) (*grpc.ClientConn, error) { return nil, errors.New("not expected") }
+
+// otherReplica leads behind a listener in memory.
+type otherReplica struct {
+	listener *bufconn.Listener
+	self     bool
+}
+
+func (o otherReplica) LeaderAddress(context.Context) (string, bool, error) {
+	return "10.0.0.1:8443", o.self, nil
+}
+
+func (o otherReplica) DialReplica(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(rpcerr.UnaryClient()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.listener.DialContext(ctx) }))
+}
+
+func serve(t *testing.T, s *Service) *bufconn.Listener {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		response, err := handle(ctx, request)
+		if err != nil {
+			return nil, rpcerr.Classify(err, "refwatcher")
+		}
+		return response, nil
+	}))
+	pb.RegisterRefWatcherServiceServer(server, s)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener
+}
+
+func TestListRemotesIsAnsweredByTheLeader(t *testing.T) {
+	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	leader := newService(t, &remotes{}, func(c *Config) {
+		c.Remotes = func(namespace string) ([]controller.Remote, bool) {
+			return []controller.Remote{{
+				URL: "https://example.com/infra.git", LastSuccess: asked, LastError: "no route", NextPoll: asked.Add(time.Minute),
+				Workspaces: []types.NamespacedName{{Namespace: namespace, Name: "main"}},
+			}}, true
+		}
+	})
+	other := newService(t, &remotes{}, func(c *Config) { c.Leader = otherReplica{listener: serve(t, leader)} })
+	for name, s := range map[string]*Service{"the leader": leader, "another": other} {
+		response, err := s.ListRemotes(t.Context(), &pb.ListRemotesRequest{Namespace: "team"})
+		if err != nil || len(response.GetRemotes()) != 1 {
+			t.Fatalf("%s: got %v, %v", name, response, err)
+		}
+		r := response.GetRemotes()[0]
+		if r.GetUrl() != "https://example.com/infra.git" || !r.GetLastSuccessAt().AsTime().Equal(asked) || r.GetLastError() != "no route" ||
+			!r.GetNextPollAt().AsTime().Equal(asked.Add(time.Minute)) || len(r.GetWorkspaces()) != 1 || r.GetWorkspaces()[0].GetNamespace() != "team" {
+			t.Errorf("%s: got %v", name, r)
+		}
+	}
+}
+
+func TestListRemotesWithoutALeader(t *testing.T) {
+	wantNoLeader := func(s *Service, ctx context.Context) {
+		t.Helper()
+		if _, err := s.ListRemotes(ctx, &pb.ListRemotesRequest{}); rpcerr.Code(err) != codes.Unavailable || rpcerr.Reason(err) != rpcerr.NoLeader {
+			t.Errorf("got %v, want NO_LEADER", err)
+		}
+	}
+	nobody := newService(t, &remotes{}, nil)
+	wantNoLeader(nobody, t.Context())
+	// Leads, but has not begun to poll.
+	wantNoLeader(newService(t, &remotes{}, func(c *Config) { c.Leader = otherReplica{self: true} }), t.Context())
+	// Passed on by a replica that takes this one for the leader: it goes no further.
+	confused := newService(t, &remotes{}, func(c *Config) { c.Leader = otherReplica{} })
+	wantNoLeader(confused, metadata.NewIncomingContext(t.Context(), metadata.Pairs(forwarded, "true")))
+	// The same over the wire.
+	wantNoLeader(newService(t, &remotes{}, func(c *Config) { c.Leader = otherReplica{listener: serve(t, confused)} }), t.Context())
+}
+
+func TestEveryMethodHasARule(t *testing.T) {
+	rules := Rules(time.Second)
+	for _, method := range pb.RefWatcherService_ServiceDesc.Methods {
+		rule, found := rules["/"+pb.RefWatcherService_ServiceDesc.ServiceName+"/"+method.MethodName]
+		if !found || rule.Resource != "workspaces" || rule.Object == nil {
+			t.Errorf("%s: rule %+v", method.MethodName, rule)
+		}
+	}
+	namespace, name := rules[pb.RefWatcherService_ResolveRevision_FullMethodName].Object(ask("main"))
+	if namespace != "team" || name != "main" {
+		t.Errorf("ResolveRevision asks for rights on %s/%s", namespace, name)
+	}
+}
