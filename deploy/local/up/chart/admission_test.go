@@ -65,6 +65,7 @@ func testServiceAnnotations(t *testing.T, s installed) {
 	check(t, s.annotate(s.as(t, byRollout), w, detected("abc")), onlyRefwatcher)
 	check(t, s.annotate(s.as(t, byRefwatcher), w, detected("abc")), "")
 	check(t, s.annotate(s.as(t, byRefwatcher), w, detected("def")), "")
+	check(t, s.annotate(s.as(t, editor), w, map[string]any{magosv1alpha1.AnnotationDetectedFor: "subject"}), onlyRefwatcher)
 	check(t, s.annotate(s.as(t, editor), w, detected(nil)), "")
 
 	born := newWorkspace(s.namespace, "born-granted", map[string]string{magosv1alpha1.AnnotationExecutionAllowed: "true"})

@@ -1,0 +1,23 @@
+terraform {
+  # The state lies in a Secret beside the Workspace.
+  backend "kubernetes" {
+    secret_suffix     = "dev"
+    namespace         = "magos-demo"
+    in_cluster_config = true
+  }
+}
+
+# Given by the VariableSet demo.
+variable "owner" {
+  type = string
+}
+
+module "greeting" {
+  source      = "../../modules/greeting"
+  environment = "dev"
+  owner       = var.owner
+}
+
+output "greeting" {
+  value = module.greeting.greeting
+}
