@@ -7,10 +7,10 @@ SHELL := /bin/bash
 export MAGOS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/magos
 # Static binaries, and the same build cache entries for every target.
 export CGO_ENABLED := 0
-export GOFLAGS := $(filter-out -buildvcs%,$(GOFLAGS)) -buildvcs=false
+export GOFLAGS := -trimpath -buildvcs=false
 
 MODULES  := api gen internal services/refwatcher services/rollout services/runner services/workspace deploy/local test
-PACKAGES := $(addsuffix /...,$(addprefix ./,$(filter-out gen,$(MODULES))))
+PACKAGES := $(patsubst %,./%/...,$(filter-out gen,$(MODULES)))
 
 # Developer tools, pinned in tools/, one folder of binaries per set of pins.
 TOOLS := $(MAGOS_CACHE)/tools-$(shell cat tools/go.mod tools/buf/go.mod tools/lint/go.mod tools/helm/go.mod | sha256sum | cut -c1-12)
@@ -25,7 +25,7 @@ PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc
 define build_tool
 	@mkdir -p $(TOOLS)
 	@echo "building $(notdir $@)"
-	@cd $(1) && GOWORK=off go build -trimpath -ldflags "-s -w" -o $@ $(2)
+	@cd $(1) && GOWORK=off go build -ldflags "-s -w" -o $@ $(2)
 endef
 
 $(BUF): ; $(call build_tool,tools/buf,github.com/bufbuild/buf/cmd/buf)

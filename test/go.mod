@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
+	magosproject.io/deploy/local v0.0.0-00010101000000-000000000000
 	magosproject.io/internal v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
@@ -69,6 +70,7 @@ require (
 
 replace (
 	magosproject.io/api => ../api
+	magosproject.io/deploy/local => ../deploy/local
 	magosproject.io/gen => ../gen
 	magosproject.io/internal => ../internal
 )
