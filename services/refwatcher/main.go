@@ -20,14 +20,14 @@ import (
 )
 
 func main() {
-	service.Main(newDefinition())
+	config := NewDefaultConfig()
+	service.Main(newDefinition(&config))
 }
 
-func newDefinition() service.Definition {
-	config := NewDefaultConfig()
+func newDefinition(config *Config) service.Definition {
 	return service.Definition{
 		Name: "refwatcher", Flags: config.BindFlags, Validate: config.Validate,
-		Setup: func(_ context.Context, kit *service.Kit) error { return setUp(&config, kit) },
+		Setup: func(_ context.Context, kit *service.Kit) error { return setUp(config, kit) },
 	}
 }
 

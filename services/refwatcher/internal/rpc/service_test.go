@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,15 +39,11 @@ type remotes struct {
 	refs     refs.Advertised
 	err      error
 	gate     chan struct{}
-	entered  chan struct{}
 	listings atomic.Int64
 }
 
 func (r *remotes) List(ctx context.Context, _ refs.URL, _ []string) (refs.Advertised, error) {
 	r.listings.Add(1)
-	if r.entered != nil {
-		r.entered <- struct{}{}
-	}
 	if r.gate != nil {
 		select {
 		case <-r.gate:
@@ -133,59 +130,78 @@ func TestResolveRevision(t *testing.T) {
 
 // Callers of the same at the same time share a listing; one that gives up does not cut off the others.
 func TestIdenticalCallsShareAListing(t *testing.T) {
-	r := &remotes{refs: refs.Advertised{"refs/heads/main": {Object: commitA}}, gate: make(chan struct{}), entered: make(chan struct{}, 10)}
-	s := newService(t, r, nil)
-	impatient, giveUp := context.WithCancel(t.Context())
-	gaveUp := make(chan error)
-	go func() {
-		_, err := s.ResolveRevision(impatient, ask("main"))
-		gaveUp <- err
-	}()
-	<-r.entered
-	giveUp()
-	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	// The listing is still on its way: these join it.
-	var callers sync.WaitGroup
-	url, name := mustParse(t)
-	for range 10 {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remotes{refs: refs.Advertised{"refs/heads/main": {Object: commitA}}, gate: make(chan struct{})}
+		s := newService(t, r, nil)
+		impatient, giveUp := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
 		callers.Go(func() {
-			if answer, err := s.resolver.resolve(t.Context(), url, name); err != nil || answer.Commit != commitA {
-				t.Errorf("got %v, %v", answer, err)
+			if _, err := s.ResolveRevision(impatient, ask("main")); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
 			}
 		})
-	}
-	// Another repository does not.
-	callers.Go(func() {
-		if _, err := s.ResolveRevision(t.Context(), ask("other")); err != nil {
-			t.Error(err)
+		synctest.Wait()
+		giveUp()
+		for range 10 {
+			callers.Go(func() {
+				if answer, err := s.ResolveRevision(t.Context(), ask("main")); err != nil || answer.GetRevision() != commitA {
+					t.Errorf("got %v, %v", answer, err)
+				}
+			})
+		}
+		// Another repository does not share it.
+		callers.Go(func() {
+			if _, err := s.ResolveRevision(t.Context(), ask("other")); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if n := r.listings.Load(); n != 2 {
+			t.Errorf("%d listings, want one per repository", n)
+		}
+		close(r.gate)
+		callers.Wait()
+		if _, err := s.ResolveRevision(t.Context(), ask("main")); err != nil || r.listings.Load() != 3 {
+			t.Errorf("a later call got an old answer: %d listings, %v", r.listings.Load(), err)
 		}
 	})
-	<-r.entered
-	close(r.gate)
-	callers.Wait()
-	// A late one of the ten may have come after the shared listing had ended; none of them may have waited for a listing of its own while it ran.
-	if n := r.listings.Load(); n < 2 || n > 2+10 {
-		t.Errorf("%d listings", n)
-	}
-	before := r.listings.Load()
-	if _, err := s.ResolveRevision(t.Context(), ask("main")); err != nil || r.listings.Load() != before+1 {
-		t.Errorf("a later call got an old answer: %d listings, %v", r.listings.Load()-before, err)
-	}
 }
 
-func mustParse(t *testing.T) (refs.URL, refs.Name) {
-	t.Helper()
-	url, err := refs.ParseURL("https://example.com/infra.git")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, err := refs.Parse("main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return url, name
+// One host that does not answer holds up its own callers alone.
+func TestListingsOfOneHostAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &remotes{refs: refs.Advertised{"refs/heads/main": {Object: commitA}}, gate: make(chan struct{})}
+		s := newService(t, r, func(c *Config) { c.PerHost = 2 })
+		var callers sync.WaitGroup
+		resolve := func(url string) {
+			callers.Go(func() {
+				parsed, err := refs.ParseURL(url)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				name, err := refs.Parse("main")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := s.resolver.resolve(t.Context(), parsed, name); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for i := range 5 {
+			resolve(fmt.Sprintf("https://slow.example.com/%d", i))
+		}
+		synctest.Wait()
+		resolve("https://other.example.com/x")
+		synctest.Wait()
+		if n := r.listings.Load(); n != 3 {
+			t.Errorf("%d listings, want two of the slow host and one of the other", n)
+		}
+		close(r.gate)
+		callers.Wait()
+	})
 }
 
 type noLeader struct{}
