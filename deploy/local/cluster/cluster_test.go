@@ -132,7 +132,7 @@ func buildProbe(t *testing.T) string {
 	folder := t.TempDir()
 	binary := filepath.Join(folder, "probe")
 	command := exec.Command("go", "build", "-o", binary, "./testdata/probe")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("building the probe: %v\n%s", err, said)
 	}

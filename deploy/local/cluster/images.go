@@ -74,7 +74,8 @@ func (c *Cluster) ctr(ctx context.Context, arguments ...string) ([]byte, error) 
 	return output(ctx, "ctr", append(flags, arguments...)...)
 }
 
-// pauseRef names the image of every pod's first container. The folder of the binary is named after its content.
+// pauseRef names the image of every pod's first container. Its tag is the hash of the binary, after which the binary's
+// folder is named.
 func pauseRef(binaries map[string]string) string {
 	return "magos.local/pause:" + filepath.Base(filepath.Dir(binaries[parts.Pause]))
 }

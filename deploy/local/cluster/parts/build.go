@@ -5,9 +5,12 @@ package parts
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +85,7 @@ func (b Builder) Present(names ...string) (bool, error) {
 	return len(missing) == 0, err
 }
 
-// locate returns where each named part is or will be, and those that are not there yet.
+// locate returns where each named part is, and those that are not there yet.
 func (b Builder) locate(names []string) (map[string]string, []Part, error) {
 	paths := make(map[string]string, len(names))
 	var missing []Part
@@ -99,10 +102,13 @@ func (b Builder) locate(names []string) (map[string]string, []Part, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		paths[name] = filepath.Join(b.Cache, "parts", key, name)
-		if _, err := os.Stat(paths[name]); err != nil {
-			missing = append(missing, part)
+		link := filepath.Join(b.Cache, "keys", key)
+		if target, err := filepath.EvalSymlinks(link); err == nil {
+			paths[name] = target
+			continue
 		}
+		part.link = link
+		missing = append(missing, part)
 	}
 	return paths, missing, nil
 }
@@ -129,9 +135,11 @@ func (b Builder) buildGroup(ctx context.Context, progress io.Writer, group []Par
 		return fmt.Errorf("building %s: %w", label, err)
 	}
 	for _, part := range group {
-		if err := publish(builtFile(staging, part), paths[part.Name]); err != nil {
+		path, err := publish(builtFile(staging, part), filepath.Join(b.Cache, "parts"), part)
+		if err != nil {
 			return fmt.Errorf("putting %s into the cache: %w", part.Name, err)
 		}
+		paths[part.Name] = path
 	}
 	fmt.Fprintf(progress, "built %s in %s\n", label, time.Since(started).Round(100*time.Millisecond))
 	return nil
@@ -178,12 +186,30 @@ func builtFile(staging string, part Part) string {
 	return filepath.Join(staging, filepath.Base(part.Package))
 }
 
-// publish moves a finished binary to its place in one step.
-func publish(from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
+// publish moves a finished binary to a folder named after its content, in one step, and makes the part's key lead
+// there. Sources that change without effect on the binary thus keep its path, and clusters that run it keep running.
+func publish(built, store string, part Part) (string, error) {
+	content, err := os.ReadFile(built)
+	if err != nil {
+		return "", err
 	}
-	return os.Rename(from, to)
+	sum := sha256.Sum256(content)
+	path := filepath.Join(store, hex.EncodeToString(sum[:])[:16], part.Name)
+	for _, folder := range []string{filepath.Dir(path), filepath.Dir(part.link)} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Rename(built, path); err != nil {
+		return "", err
+	}
+	if err := os.Remove(part.link + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := os.Symlink(path, part.link+".new"); err != nil {
+		return "", err
+	}
+	return path, os.Rename(part.link+".new", part.link)
 }
 
 // beat writes a line every ten seconds until the returned function is called, so that a long build is seen to live.

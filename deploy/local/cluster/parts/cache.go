@@ -70,7 +70,7 @@ func (b Builder) Assets(ctx context.Context, progress io.Writer) (string, error)
 	if b, err = b.withDefaults(); err != nil {
 		return "", err
 	}
-	// Named after the API server's key: another version gets another folder, and a test that runs keeps its own.
+	// Named after the content: another version gets another folder, and a test that runs keeps its own.
 	folder := filepath.Join(b.Cache, "assets", filepath.Base(filepath.Dir(paths[KubeAPIServer]))+
 		filepath.Base(filepath.Dir(paths[Etcd])))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -120,3 +120,6 @@ func lock(ctx context.Context, progress io.Writer, path string) (func(), error) 
 		}
 	}
 }
+
+// Root is the root of the repository that the working directory is in.
+func Root() (string, error) { return findRoot() }

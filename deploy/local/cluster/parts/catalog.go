@@ -15,6 +15,9 @@ type Part struct {
 	// Sources are the folders, relative to Module, whose Go files are part of the binary's identity. What comes
 	// from the module cache needs no entry: go.sum names it.
 	Sources []string
+
+	// link is the file in the cache that leads to the binary with this part's key.
+	link string
 }
 
 const kubernetesVersion = "v1.37.2"

@@ -41,7 +41,7 @@ func (p Part) key(root string) (string, error) {
 		fmt.Fprintf(digest, "%s %d\n", relative, len(content))
 		digest.Write(content)
 	}
-	return hex.EncodeToString(digest.Sum(nil))[:16], nil
+	return p.Name + "-" + hex.EncodeToString(digest.Sum(nil))[:16], nil
 }
 
 // goFiles lists the Go files under folder that end up in a binary, and what they may embed, in a stable order.
