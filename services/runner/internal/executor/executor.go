@@ -60,7 +60,7 @@ func Run(role string, cfg Config) int {
 }
 
 func run(ctx context.Context, role string, cfg Config, log *slog.Logger) (code int, message []byte) {
-	c := &container{role: role, cfg: cfg, log: log, group: process.NewGroup()}
+	c := &container{role: role, cfg: cfg, log: log, group: process.Own()}
 	p, known := parts[role]
 	if !known {
 		log.Error("starting", "error", "want one argument: keeper, tool, show or apply")

@@ -14,7 +14,7 @@ import (
 	"magosproject.io/services/runner/internal/executor/process"
 )
 
-var group = process.NewGroup()
+var group = process.Own()
 
 func checkout(t *testing.T, url, commit, ref string) (string, error) {
 	t.Helper()

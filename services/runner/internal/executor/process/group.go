@@ -18,8 +18,11 @@ type Group struct {
 	known map[int]struct{}
 }
 
-// NewGroup returns a Group that reaps orphans for the rest of the life of the process. There must be one at most.
-func NewGroup() *Group {
+// Own returns the Group of this process, which reaps orphans from the first call on. There is one only: two would reap
+// each other's programs.
+var Own = sync.OnceValue(newGroup)
+
+func newGroup() *Group {
 	g := &Group{known: map[int]struct{}{}}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var group = NewGroup()
+var group = Own()
 
 func sh(script string, out *bytes.Buffer) Command {
 	return Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Output: out}
@@ -37,37 +37,48 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestOneInterruptReachesTheProgramOnly(t *testing.T) {
-	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+// interruptedWhenReady runs the script and interrupts it once it has printed something.
+func interruptedWhenReady(t *testing.T, script string, grace time.Duration) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	out := &canceller{cancel: cancel}
+	err := group.Run(ctx, Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Output: out}, grace)
+	return out.String(), err
+}
+
+type canceller struct {
+	bytes.Buffer
+	cancel func()
+}
+
+func (c *canceller) Write(data []byte) (int, error) {
+	c.cancel()
+	return c.Buffer.Write(data)
+}
+
+func TestOneInterruptReachesTheProgramOnly(t *testing.T) {
 	// The child ignores nothing: if it got the interrupt too, "child done" would be missing.
-	script := `trap 'echo interrupted' INT; (sleep 0.6; echo child done) & wait; wait; echo end; exit 1`
-	err := group.Run(ctx, sh(script, &out), 10*time.Second)
+	script := `trap 'echo interrupted' INT; (sleep 0.5; echo child done) & echo ready; wait; wait; echo end; exit 1`
+	got, err := interruptedWhenReady(t, script, time.Minute)
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatalf("%v", err)
 	}
-	if got := out.String(); strings.Count(got, "interrupted") != 1 || !strings.Contains(got, "child done") || !strings.Contains(got, "end") {
+	if strings.Count(got, "interrupted") != 1 || !strings.Contains(got, "child done") || !strings.Contains(got, "end") {
 		t.Errorf("output %q", got)
 	}
 }
 
 func TestAnInterruptThatComesTooLateIsNone(t *testing.T) {
-	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := group.Run(ctx, sh(`trap '' INT; sleep 0.3`, &out), 10*time.Second); err != nil {
+	if _, err := interruptedWhenReady(t, `trap '' INT; echo ready; sleep 0.3`, time.Minute); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestKilledAfterTheGrace(t *testing.T) {
-	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	begin := time.Now()
-	err := group.Run(ctx, sh(`trap '' INT; sleep 60`, &out), 200*time.Millisecond)
-	if !errors.Is(err, ErrInterrupted) || time.Since(begin) > 20*time.Second {
+	_, err := interruptedWhenReady(t, `trap '' INT; echo ready; sleep 300`, 200*time.Millisecond)
+	if !errors.Is(err, ErrInterrupted) || time.Since(begin) > 2*time.Minute {
 		t.Errorf("%v after %s", err, time.Since(begin))
 	}
 }
