@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/api/v1alpha1"
+	"magosproject.io/deploy/local/demo"
+)
+
+// TestEachServiceIsKilledAtEachMoment kills every process of a service, without a word of warning, while a Workspace plans, while
+// another applies, and between one's end and the next one's beginning, all in one pass. All Workspaces still reach Applied, with
+// one plan and one apply Job per run.
+func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
+	moments := []struct {
+		name, step string
+		phase      v1alpha1.RunPhase
+	}{
+		{"planning", "dev", v1alpha1.RunPlanning},
+		{"applying", "staging", v1alpha1.RunApplying},
+		{"between them", "staging", v1alpha1.RunSucceeded},
+	}
+	w := newWorld(t)
+	repo := w.clone()
+	jobs := w.countJobs()
+	for _, service := range []string{"rollout", "workspace", "refwatcher", "runner"} {
+		t.Run(service, func(t *testing.T) {
+			w := newWorld(t)
+			repo.write(map[string]string{demo.MessageFile: "Greetings from the killed " + service + "\n"})
+			commit := repo.push("main", "greeting of "+service)
+			for _, moment := range moments {
+				w.awaitMoment(demo.Project+"-"+moment.step, commit, moment.phase)
+				t.Logf("killing %s while %s", service, moment.name)
+				w.kill(service)
+			}
+			w.expectRolledOut(commit)
+			w.expectOrder(commit)
+		})
+	}
+	jobs.check(t)
+}
+
+// awaitMoment follows the watch, so that a moment that lasts milliseconds is not missed. A later moment counts too.
+func (w world) awaitMoment(name, commit string, phase v1alpha1.RunPhase) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	watch, err := w.Watch(ctx, &v1alpha1.WorkspaceList{}, client.InNamespace(demo.Namespace))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		ws, ok := event.Object.(*v1alpha1.Workspace)
+		if !ok || ws.Name != name || ws.Status.Run == nil || ws.Status.Run.Revision != commit {
+			continue
+		}
+		if ws.Status.Run.Phase == phase || ws.Status.Run.Phase == v1alpha1.RunSucceeded {
+			return
+		}
+	}
+	w.describe()
+	w.Fatalf("the moment did not come: the watch ended first (%v)", ctx.Err())
+}
+
+// servicePods lists the pods of one service, or of all.
+func (w world) servicePods(service string) []corev1.Pod {
+	w.Helper()
+	labels := client.MatchingLabels{"app.kubernetes.io/name": "magos"}
+	if service != "" {
+		labels["app.kubernetes.io/component"] = service
+	}
+	list := &corev1.PodList{}
+	if err := w.List(w.Context(), list, client.InNamespace("magos-system"), labels); err != nil {
+		w.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		w.Fatalf("service %q has no pods", service)
+	}
+	return list.Items
+}
+
+// kill sends SIGKILL to the processes of a service's containers, from outside of them.
+func (w world) kill(service string) {
+	w.Helper()
+	killed := 0
+	for _, pod := range w.servicePods(service) {
+		for _, pid := range w.processesOf(string(pod.UID)) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				w.Fatal(err)
+			}
+			killed++
+		}
+	}
+	if killed == 0 {
+		w.Fatalf("no process of service %s was found to kill", service)
+	}
+}
+
+// processesOf lists the processes in the control groups of a pod, except the one that only holds the pod's namespaces.
+func (w world) processesOf(podUID string) []int {
+	w.Helper()
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		w.Fatal(err)
+	}
+	var pids []int
+	for _, group := range groups {
+		content, err := os.ReadFile(group)
+		if err != nil || !bytes.Contains(content, []byte("pod"+podUID)) {
+			continue // it ended meanwhile, or is somebody else's
+		}
+		name, err := os.ReadFile(filepath.Join(filepath.Dir(group), "comm"))
+		if err != nil || bytes.HasPrefix(name, []byte("pause")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(group)))
+		if err != nil {
+			w.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// jobCount remembers every run Job that was ever seen, also those that are removed again.
+type jobCount struct {
+	mu   sync.Mutex
+	uids map[string]map[string]bool // run ID and phase -> UIDs
+	stop func()
+	done chan struct{}
+}
+
+// countJobs follows the Jobs of the demo until the test ends.
+func (w world) countJobs() *jobCount {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	watch, err := w.Watch(ctx, &batchv1.JobList{}, client.InNamespace(demo.Namespace))
+	if err != nil {
+		cancel()
+		w.Fatal(err)
+	}
+	c := &jobCount{uids: map[string]map[string]bool{}, stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		for event := range watch.ResultChan() {
+			job, ok := event.Object.(*batchv1.Job)
+			if !ok {
+				continue
+			}
+			c.mu.Lock()
+			key := job.Labels[v1alpha1.LabelRunID] + " " + job.Labels[v1alpha1.LabelRunPhase]
+			if c.uids[key] == nil {
+				c.uids[key] = map[string]bool{}
+			}
+			c.uids[key][string(job.UID)] = true
+			c.mu.Unlock()
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-c.done })
+	return c
+}
+
+// check fails for every phase of a run that had more than one Job.
+func (c *jobCount) check(t *testing.T) {
+	t.Helper()
+	c.stop()
+	<-c.done
+	if len(c.uids) == 0 {
+		t.Error("no Job was seen at all")
+	}
+	for key, uids := range c.uids {
+		if len(uids) != 1 {
+			t.Errorf("run and phase %q had %d Jobs, want 1", key, len(uids))
+		}
+	}
+	t.Logf("%d Jobs seen, one for each run and phase", len(c.uids))
+}
