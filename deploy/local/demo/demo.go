@@ -2,7 +2,11 @@
 // Project whose Rollout takes it from dev to staging to prod.
 package demo
 
-import "embed"
+import (
+	"bytes"
+	"embed"
+	"fmt"
+)
 
 // Names of the demo in the cluster.
 const (
@@ -36,3 +40,21 @@ var Repository embed.FS
 //
 //go:embed manifests
 var Manifests embed.FS
+
+// ServerManifests are the objects of the Git server, which runs from the image.
+func ServerManifests(image string) ([]byte, error) {
+	content, err := Manifests.ReadFile("manifests/server.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the Git server's manifests: %w", err)
+	}
+	return bytes.ReplaceAll(content, []byte("image: IMAGE"), []byte("image: "+image)), nil
+}
+
+// ProjectManifests are what a user of Magos writes.
+func ProjectManifests() ([]byte, error) {
+	content, err := Manifests.ReadFile("manifests/project.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the demo's manifests: %w", err)
+	}
+	return content, nil
+}

@@ -1,4 +1,4 @@
-// Command magos-local runs Magos on this machine: for now, the one-node Kubernetes cluster underneath it.
+// Command magos-local runs Magos with a demo on this machine, on a one-node Kubernetes cluster that it makes.
 package main
 
 import (
@@ -14,6 +14,9 @@ import (
 )
 
 const usage = `usage:
+  magos-local up        [flags]   bring up Magos and a demo, and show the demo's Rollout at work
+  magos-local demo-push [flags]   commit to the demo repository and show the commit go from dev to staging to prod
+  magos-local down      [flags]   remove all of it
   magos-local cluster up      [--name NAME]   make and start a one-node Kubernetes cluster
   magos-local cluster down    [--name NAME]   remove it with everything in it
   magos-local cluster status  [--name NAME]   say how its processes fare
@@ -30,6 +33,11 @@ func main() {
 }
 
 func run(ctx context.Context, arguments []string, output io.Writer) error {
+	if len(arguments) > 0 {
+		if command, known := commands[arguments[0]]; known {
+			return command(ctx, arguments[1:], output)
+		}
+	}
 	if len(arguments) < 2 || arguments[0] != "cluster" {
 		return fmt.Errorf("unknown command\n%s", usage)
 	}
