@@ -44,17 +44,17 @@ func interruptedWhenReady(t *testing.T, script string, grace time.Duration) (str
 	defer cancel()
 	out := &canceller{cancel: cancel}
 	err := group.Run(ctx, Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Output: out}, grace)
-	return out.String(), err
+	return out.text.String(), err
 }
 
 type canceller struct {
-	bytes.Buffer
+	text   bytes.Buffer
 	cancel func()
 }
 
 func (c *canceller) Write(data []byte) (int, error) {
 	c.cancel()
-	return c.Buffer.Write(data)
+	return c.text.Write(data)
 }
 
 func TestOneInterruptReachesTheProgramOnly(t *testing.T) {
