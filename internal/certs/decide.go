@@ -36,10 +36,10 @@ func (a authorities) trusted() []byte {
 
 // Changes of the CA, for the log.
 const (
-	madeFirst      = "made a CA"
-	madeNext       = "made the next CA, which signs after the overlap"
-	promoted       = "the next CA signs from now on"
-	droppedExpired = "the previous CA is no longer trusted"
+	madeFirst       = "made a CA"
+	madeNext        = "made the next CA, which signs after the overlap"
+	promoted        = "the next CA signs from now on"
+	droppedPrevious = "the previous CA is no longer trusted"
 )
 
 // decideAuthorities takes one step towards the CAs that there should be, and says which; an empty string means none.
@@ -56,7 +56,7 @@ func (c *RotatorConfig) decideAuthorities(now time.Time, have authorities, shown
 	case have.next != nil && c.overlapped(now, have.next, shown):
 		return promote(have), promoted, nil
 	case len(have.previous) > 0 && c.isPreviousDone(now, have, shown):
-		return authorities{signing: have.signing, next: have.next}, droppedExpired, nil
+		return authorities{signing: have.signing, next: have.next}, droppedPrevious, nil
 	}
 	return have, "", nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -16,7 +17,7 @@ import (
 const genericText = "internal error; the log of the service has the detail"
 
 // Classify finds the place of any error in the vocabulary, as the server sends it under its own domain (`<service>.magosproject.io`).
-// An Error keeps its code and reason, wherever it is in the chain. Errors of the Kubernetes API and of contexts have their own; all else is INTERNAL.
+// An Error keeps its code and reason, wherever it is in the chain, and a status its code. Errors of the Kubernetes API and of contexts have their own; all else is INTERNAL.
 func Classify(err error, domain string) *Error {
 	var e *Error
 	switch {
@@ -26,6 +27,10 @@ func Classify(err error, domain string) *Error {
 		return New(codes.DeadlineExceeded, DeadlineExceeded, "the deadline passed before there was an answer: %w", err).InDomain(domain)
 	case errors.Is(err, context.Canceled):
 		return New(codes.Canceled, "", "the call was cancelled: %w", err).InDomain(domain)
+	}
+	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown && s.Code() != codes.Internal {
+		// From the gRPC library itself, such as UNIMPLEMENTED.
+		return fromPeer(FromStatus(s), domain)
 	}
 	if e := fromKubernetes(err); e != nil {
 		return e.InDomain(domain)
@@ -80,11 +85,11 @@ func fromKubernetes(err error) *Error {
 
 // notFound knows the kinds that callers name; a missing object of any other kind is a surprise of our own.
 func notFound(err error) *Error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || answer.Status().Details == nil {
 		return nil
 	}
-	details := status.Status().Details
+	details := answer.Status().Details
 	switch details.Kind {
 	case "workspaces", "Workspace":
 		return New(codes.NotFound, WorkspaceNotFound, "workspace %q does not exist", details.Name)

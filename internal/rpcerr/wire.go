@@ -14,7 +14,10 @@ import (
 // GRPCStatus is the error as it goes over the wire.
 func (e *Error) GRPCStatus() *status.Status {
 	s := status.New(e.code, e.Error())
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: e.domain, Reason: e.reason, Metadata: e.metadata}}
+	var details []protoadapt.MessageV1
+	if e.reason != "" {
+		details = append(details, &errdetails.ErrorInfo{Domain: e.domain, Reason: e.reason, Metadata: e.metadata})
+	}
 	if len(e.violations) > 0 {
 		bad := &errdetails.BadRequest{}
 		for _, v := range e.violations {

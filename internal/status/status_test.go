@@ -94,8 +94,8 @@ func TestSuccessorConflicts(t *testing.T) {
 
 	// Even a mixed-up object, with the successor's own resourceVersion, is told apart by its uid.
 	old.ResourceVersion = successor.ResourceVersion
-	if err := status.PatchAnnotations(t.Context(), c, old, map[string]string{"a": "b"}, nil); !apierrors.IsConflict(err) {
-		t.Errorf("PatchAnnotations: %v, want a conflict", err)
+	if err := status.PatchAnnotations(t.Context(), c, old, map[string]string{"a": "b"}, nil); !apierrors.IsInvalid(err) {
+		t.Errorf("PatchAnnotations: %v, want it refused for the uid", err)
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"magosproject.io/api/crds"
@@ -58,6 +60,8 @@ func start() (*rest.Config, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// Tests that want the log of controllers give the manager a logger of their own.
+	ctrllog.SetLogger(logr.Discard())
 	environment := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{CRDs: definitions}}
 	config, err := environment.Start()
 	if err != nil {
