@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/api/v1alpha1"
+	refwatcherv1alpha1 "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	runnerv1alpha1 "magosproject.io/gen/magos/runner/v1alpha1"
+	"magosproject.io/internal/status"
+	"magosproject.io/services/workspace/internal/lifecycle"
+)
+
+const (
+	// peerPause is how long a peer that is down is left alone.
+	peerPause = 5 * time.Second
+	// conflictPause gives the cache time to see what somebody else wrote.
+	conflictPause = 50 * time.Millisecond
+)
+
+// Config of a Reconciler. Everything is needed.
+type Config struct {
+	// Client reads Magos resources, from a cache as a rule, and writes.
+	Client client.Client
+	// Objects tells of Secrets and ConfigMaps.
+	Objects *Objects
+	// Runner and RefWatcher are the peers.
+	Runner     runnerv1alpha1.RunnerServiceClient
+	RefWatcher refwatcherv1alpha1.RefWatcherServiceClient
+	// Events takes what people should hear of.
+	Events events.EventRecorder
+	// Metrics counts runs.
+	Metrics *Metrics
+	// Clock tells the time of a pass.
+	Clock clock.PassiveClock
+}
+
+// Reconciler brings one Workspace at a time in line.
+type Reconciler struct {
+	Config
+}
+
+// Reconcile is one pass: observe, decide, act, record.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	seen, err := r.observe(ctx, request.NamespacedName)
+	var silent *silentPeer
+	switch {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case errors.As(err, &silent):
+		return r.recordSilence(ctx, seen, silent)
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	decision := lifecycle.Decide(seen.Snapshot)
+	if decision.Action == lifecycle.ActResolveRevision {
+		seen.Resolution = r.resolve(ctx, seen.Workspace)
+		decision = lifecycle.Decide(seen.Snapshot)
+	}
+	err = r.carryOut(ctx, seen, decision)
+	switch {
+	case apierrors.IsConflict(err):
+		// Somebody wrote in between: decide again on what is there then.
+		return ctrl.Result{RequeueAfter: conflictPause}, nil
+	case errors.As(err, &silent):
+		return r.recordSilence(ctx, seen, silent)
+	case err != nil:
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{RequeueAfter: decision.Requeue}, nil
+}
+
+// carryOut takes the one action of this pass and records its outcome. Only the intent to apply is recorded first.
+func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle.Decision) error {
+	w := seen.Workspace.DeepCopy()
+	switch d.Action {
+	case lifecycle.ActAddFinalizer:
+		return status.PatchFinalizers(ctx, r.Client, w, append(slices.Clone(w.Finalizers), v1alpha1.FinalizerWorkspace))
+	case lifecycle.ActRemoveFinalizer:
+		left := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerWorkspace })
+		return status.PatchFinalizers(ctx, r.Client, w, left)
+	case lifecycle.ActRemoveApproval:
+		if err := status.PatchAnnotations(ctx, r.Client, w, nil, []string{v1alpha1.AnnotationApproved}); err != nil {
+			return err
+		}
+		r.announceVoidApproval(seen.Workspace, d)
+		return nil
+	case lifecycle.ActStartPlan:
+		outcome, err := r.startPlan(ctx, seen, d)
+		if err != nil {
+			return err
+		}
+		return r.record(ctx, seen, d, outcome)
+	case lifecycle.ActCancelRun:
+		if err := r.cancelRun(ctx, seen, d); err != nil {
+			return err
+		}
+	case lifecycle.ActRequestApply:
+		if err := r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone}); err != nil {
+			return err
+		}
+		return r.startApply(ctx, seen, d)
+	case lifecycle.ActResolveRevision:
+		return fmt.Errorf("deciding about %s: the revision was resolved and is asked for again", client.ObjectKeyFromObject(w))
+	}
+	return r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone})
+}
+
+// record writes the status of this pass, on the object version that was decided on, and tells of what changed.
+func (r *Reconciler) record(ctx context.Context, seen observation, d lifecycle.Decision, o lifecycle.Outcome) error {
+	after := seen.Workspace.DeepCopy()
+	after.Status = lifecycle.Status(seen.Snapshot, d, o)
+	next := *after.Status.DeepCopy()
+	if err := status.PatchStatus(ctx, r.Client, seen.Workspace, after); err != nil {
+		return err
+	}
+	r.announce(seen.Workspace, &next, d)
+	r.Metrics.count(&seen.Workspace.Status, &next)
+	if d.Action == lifecycle.ActRecordPlanned {
+		r.Metrics.planEnded(next.Run.ID, r.Clock.Now())
+	}
+	return nil
+}
+
+// recordSilence says that a peer cannot be asked. The run stays as it is; nobody knows better.
+func (r *Reconciler) recordSilence(ctx context.Context, seen observation, silent *silentPeer) (ctrl.Result, error) {
+	after := seen.Workspace.DeepCopy()
+	after.Status = lifecycle.Unavailable(seen.Workspace, r.Clock.Now(), silent.reason, silent.Error())
+	next := *after.Status.DeepCopy()
+	err := status.PatchStatus(ctx, r.Client, seen.Workspace, after)
+	if err != nil && !apierrors.IsConflict(err) {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err == nil {
+		r.announce(seen.Workspace, &next, lifecycle.Decision{Action: lifecycle.ActNone})
+	}
+	return ctrl.Result{RequeueAfter: peerPause}, nil
+}
