@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -22,6 +23,12 @@ func NewRegistry(service string) *prometheus.Registry {
 
 // Gatherer joins a service's registry with what controller-runtime counts, the Go runtime and the process included.
 func Gatherer(own prometheus.Gatherer) prometheus.Gatherer {
+	for _, collector := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		// Refused where controller-runtime has registered its own, which it does as soon as there is a controller.
+		_ = ctrlmetrics.Registry.Register(collector)
+	}
 	return prometheus.Gatherers{own, ctrlmetrics.Registry}
 }
 
