@@ -68,7 +68,7 @@ func planned(s Snapshot, view *RunView) Decision {
 		return end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, "the result of the plan cannot be read; the next attempt plans again")
 	}
 	if view.Plan.Empty {
-		d := end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonNoChanges, "nothing to change at "+short(run.Revision))
+		d := end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonNoChanges, inForce(run.Revision))
 		d.Run.PlanDigest = view.Plan.Digest
 		changes := view.Plan.Changes
 		d.Run.Changes = &changes
@@ -91,14 +91,14 @@ func followApply(s Snapshot) Decision {
 	if view == nil {
 		return Decision{Action: ActNone, Phase: v1alpha1.PhaseApplying, Reason: s.Workspace.Status.Reason, Message: s.Workspace.Status.Message, Requeue: safetyInterval}
 	}
-	revision := short(s.Workspace.Status.Run.Revision)
+	revision := s.Workspace.Status.Run.Revision
 	switch view.State {
 	case RunPending:
 		return following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonRunPending, "the apply's pod has not started")
 	case RunRunning:
-		return following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "the apply of "+revision+" runs")
+		return following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "the apply of "+short(revision)+" runs")
 	case RunSucceeded:
-		return end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonApplySucceeded, "applied "+revision)
+		return end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonApplySucceeded, inForce(revision))
 	case RunFailed:
 		return endAs(s, view, v1alpha1.ReasonApplyFailed)
 	case RunVoid:

@@ -172,5 +172,7 @@ func appliedMessage(applied *v1alpha1.AppliedState) string {
 	if applied == nil {
 		return ""
 	}
-	return "what is applied is commit " + short(applied.Revision)
+	return inForce(applied.Revision)
 }
+
+func inForce(revision string) string { return "commit " + short(revision) + " is in force" }
