@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -103,7 +104,10 @@ func (k *Kit) addClients(restConfig *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	coordination, err := coordinationv1client.NewForConfig(restConfig)
+	// One request that hangs must not cost the leader its lease.
+	leaseConfig := rest.CopyConfig(restConfig)
+	leaseConfig.Timeout = max(k.Config.RenewDeadline/2, time.Second)
+	coordination, err := coordinationv1client.NewForConfig(leaseConfig)
 	if err != nil {
 		return err
 	}
