@@ -135,7 +135,8 @@ func (i *installation) start() string {
 	config := service.NewDefaultConfig()
 	config.GRPCListen, config.HTTPListen = freeAddress(i.t), "127.0.0.1:0"
 	config.AdvertiseAddress, config.ReleaseNamespace, config.Namespaces = config.GRPCListen, i.namespace, []string{i.namespace}
-	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod, config.DrainDelay = 4*time.Second, 3*time.Second, 200*time.Millisecond, 0
+	// A replica that is stopped gives its lease back: nobody waits for the lease to run out.
+	config.RetryPeriod, config.DrainDelay = 200*time.Millisecond, 0
 	own := NewDefaultConfig()
 	own.GitAllowLocalAddresses = true
 	definition := newDefinition(&own)

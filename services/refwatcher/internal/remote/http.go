@@ -66,7 +66,12 @@ func (c *Client) listHTTP(ctx context.Context, url refs.URL, read reader) (refs.
 	if err := checkResponse(response); err != nil {
 		return nil, err
 	}
-	return read(response.Body)
+	advertised, err := read(response.Body)
+	if err == nil {
+		// Nothing follows but the end; once it is read the connection serves the next poll.
+		_, _ = io.CopyN(io.Discard, response.Body, serverWords)
+	}
+	return advertised, err
 }
 
 func checkResponse(response *http.Response) error {
