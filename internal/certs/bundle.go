@@ -32,6 +32,8 @@ type Bundle struct {
 	config     BundleConfig
 	current    atomic.Pointer[material]
 	lastLogged atomic.Int64
+	// taken is the version of the Secret that was looked at last; only the goroutine of Start uses it.
+	taken string
 
 	mutex   sync.Mutex
 	changed chan struct{}
@@ -135,6 +137,10 @@ func (b *Bundle) logHandshake(err error) {
 
 // take uses what a Secret holds now. A Secret that was deleted changes nothing: its certificates are as good as before.
 func (b *Bundle) take(secret *corev1.Secret) {
+	if b.taken != "" && secret.ResourceVersion == b.taken {
+		return
+	}
+	b.taken = secret.ResourceVersion
 	if err := b.Load(secret.Data[KeyBundle], secret.Data[KeyCertificate], secret.Data[KeyPrivate]); err != nil {
 		if len(secret.Data) > 0 {
 			b.config.Log.Error("refusing a change of the certificates", "secret", secret.Name, "resourceVersion", secret.ResourceVersion, "error", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -275,11 +277,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]string{
-		"magos_grpc_server_handled_total":    {"code", "method"},
-		"magos_grpc_server_handling_seconds": {"method"},
-		"magos_grpc_server_in_flight":        {"type"},
-	}
+	want := documented(t)
 	if len(families) != len(want) {
 		t.Errorf("%d metrics, want %d", len(families), len(want))
 	}
@@ -296,6 +294,20 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
+}
+
+// documented reads the metrics of the server, with their labels, from the documentation.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(magos_grpc_server_[a-z_]+)` \\| [a-z]+ \\| ([^|]+) \\|").FindAllStringSubmatch(string(content), -1) {
+		metrics[row[1]] = strings.Split(strings.ReplaceAll(row[2], "`", ""), ", ")
+	}
+	return metrics
 }
 
 func labels(metric *dto.Metric) []string {
