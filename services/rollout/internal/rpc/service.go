@@ -1,0 +1,144 @@
+// Package rpc serves magos.rollout.v1alpha1.RolloutService from the cache. Handlers read; nothing here writes to Kubernetes.
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/api/v1alpha1"
+	corepb "magosproject.io/gen/magos/core/v1alpha1"
+	pb "magosproject.io/gen/magos/rollout/v1alpha1"
+	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/rpcserver"
+)
+
+const (
+	maxPage  = 500
+	deadline = 10 * time.Second
+)
+
+// Informer tells of every Rollout in the cache and of each change. A controller-runtime cache.Informer is one.
+type Informer interface {
+	// AddEventHandler calls the handler for what there is, then for each change.
+	AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error)
+	// RemoveEventHandler ends that.
+	RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error
+}
+
+// Service implements the RPCs.
+type Service struct {
+	pb.UnimplementedRolloutServiceServer
+	rollouts client.Reader
+	informer Informer
+}
+
+// New makes a Service that reads Rollouts from rollouts, a cache, and follows them with informer.
+func New(rollouts client.Reader, informer Informer) *Service {
+	return &Service{rollouts: rollouts, informer: informer}
+}
+
+// Rules say who may call what.
+func Rules() map[string]rpcserver.Rule {
+	return map[string]rpcserver.Rule{
+		pb.RolloutService_GetRollout_FullMethodName: {
+			Verb: "get", Resource: "rollouts", Deadline: deadline,
+			Object: func(request any) (string, string) {
+				r := request.(*pb.GetRolloutRequest).GetRollout()
+				return r.GetNamespace(), r.GetName()
+			},
+		},
+		pb.RolloutService_ListRollouts_FullMethodName: {
+			Verb: "list", Resource: "rollouts", Deadline: deadline,
+			Object: func(request any) (string, string) { return request.(*pb.ListRolloutsRequest).GetNamespace(), "" },
+		},
+		pb.RolloutService_WatchRollouts_FullMethodName: {
+			Verb: "watch", Resource: "rollouts",
+			Object: func(request any) (string, string) { return request.(*pb.WatchRolloutsRequest).GetNamespace(), "" },
+		},
+	}
+}
+
+// GetRollout shows one Rollout.
+func (s *Service) GetRollout(ctx context.Context, request *pb.GetRolloutRequest) (*pb.GetRolloutResponse, error) {
+	ref := request.GetRollout()
+	if ref.GetNamespace() == "" {
+		return nil, rpcerr.Invalid("rollout.namespace", "name the namespace of the Rollout")
+	}
+	if ref.GetName() == "" {
+		return nil, rpcerr.Invalid("rollout.name", "name the Rollout")
+	}
+	var r v1alpha1.Rollout
+	err := s.rollouts.Get(ctx, client.ObjectKey{Namespace: ref.GetNamespace(), Name: ref.GetName()}, &r)
+	if apierrors.IsNotFound(err) {
+		return nil, notFound(ref)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Rollout %s/%s: %w", ref.GetNamespace(), ref.GetName(), err)
+	}
+	return &pb.GetRolloutResponse{Rollout: render(&r)}, nil
+}
+
+func notFound(ref *corepb.ObjectRef) error {
+	return rpcerr.New(codes.NotFound, rpcerr.RolloutNotFound, "Rollout %s/%s does not exist", ref.GetNamespace(), ref.GetName())
+}
+
+// ListRollouts shows a page of Rollouts by namespace and name.
+func (s *Service) ListRollouts(ctx context.Context, request *pb.ListRolloutsRequest) (*pb.ListRolloutsResponse, error) {
+	size := int(request.GetPageSize())
+	switch {
+	case size < 0 || size > maxPage:
+		return nil, rpcerr.Invalid("page_size", fmt.Sprintf("write a number from 1 to %d, or 0 for %d", maxPage, maxPage))
+	case size == 0:
+		size = maxPage
+	}
+	after, err := readToken(request.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var list v1alpha1.RolloutList
+	if err := s.rollouts.List(ctx, &list, client.InNamespace(request.GetNamespace())); err != nil {
+		return nil, fmt.Errorf("listing Rollouts: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.Rollout) int { return cmp.Compare(position(&a), position(&b)) })
+	response := &pb.ListRolloutsResponse{}
+	for i := range list.Items {
+		r := &list.Items[i]
+		if after != "" && position(r) <= after {
+			continue
+		}
+		if len(response.Rollouts) == size {
+			response.NextPageToken = writeToken(response.Rollouts[size-1].GetRef())
+			break
+		}
+		response.Rollouts = append(response.Rollouts, render(r))
+	}
+	return response, nil
+}
+
+// separator sorts before every character of a name, so that namespaces stay together.
+const separator = "\x00"
+
+func position(r *v1alpha1.Rollout) string { return r.Namespace + separator + r.Name }
+
+// writeToken names the last Rollout of a page, so that a page is right also when Rollouts come and go in between.
+func writeToken(ref *corepb.ObjectRef) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(ref.GetNamespace() + separator + ref.GetName()))
+}
+
+func readToken(token string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || token != "" && !strings.Contains(string(text), separator) {
+		return "", rpcerr.Invalid("page_token", "send the next_page_token of the page before as it was, or nothing for the first page")
+	}
+	return string(text), nil
+}
