@@ -19,6 +19,7 @@ const (
 	certCoreDNS       = "coredns"
 	certProvisioner   = "provisioner"
 	certAdmin         = "admin"
+	certFrontProxy    = "front-proxy-client"
 	keyServiceAccount = "service-accounts"
 )
 
@@ -60,6 +61,14 @@ func prepareCertificates(config Config, network network, now time.Time) error {
 		if err := authority.Ensure(request); err != nil {
 			return err
 		}
+	}
+	// Whoever has a certificate of this authority may speak to the API server in another's name, so it is another one.
+	frontProxy, err := pki.Open(files.in("pki", "front-proxy"), now)
+	if err != nil {
+		return err
+	}
+	if err := frontProxy.Ensure(pki.Request{Name: certFrontProxy, User: certFrontProxy}); err != nil {
+		return err
 	}
 	if err := authority.EnsureSigningKey(keyServiceAccount); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/deploy/local/cluster/parts"
 )
 
 const (
@@ -92,6 +93,29 @@ func TestAnInterruptedUpLeavesNothing(t *testing.T) {
 	}()
 	if _, err := Up(ctx, config, testProgress{t}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want the cancellation", err)
+	}
+	assertNothingLeft(t, config)
+}
+
+func TestAComponentThatDoesNotStartIsNamedWithItsLog(t *testing.T) {
+	config := testConfig(t)
+	binaries, err := config.Builder.Build(t.Context(), testProgress{t}, parts.ClusterParts()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "etcd")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho these are the last words\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	binaries[parts.Etcd] = broken
+	_, err = upWith(t.Context(), config, binaries, testProgress{t})
+	if err == nil {
+		t.Fatal("a cluster without etcd came up")
+	}
+	for _, want := range []string{"etcd ended", "exit code 7", "these are the last words"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
 	}
 	assertNothingLeft(t, config)
 }
@@ -273,8 +297,8 @@ func testKilledKubelet(t *testing.T, cluster *Cluster, client kubernetes.Interfa
 		t.Fatal(err)
 	}
 	eventually(t, "the node reports the end and a new kubelet", func() error {
-		status, err := cluster.processStatus(processKubelet)
-		if err == nil && (status.Exits != 1 || status.PID == 0) {
+		all, err := cluster.liveStatus()
+		if status := find(all, processKubelet); err == nil && (status.Exits != 1 || status.PID == 0) {
 			err = fmt.Errorf("status is %+v", status)
 		}
 		return err

@@ -71,7 +71,10 @@ func (c Config) id() string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-func (c Config) linkName() string    { return "magos" + c.id() }
+// linkPrefix starts the names of the links of all clusters.
+const linkPrefix = "magos"
+
+func (c Config) linkName() string    { return linkPrefix + c.id() }
 func (c Config) tableName() string   { return "magos_" + c.id() }
 func (c Config) cgroupName() string  { return "magos-" + c.id() }
 func (c Config) contextName() string { return "magos-" + c.Name }

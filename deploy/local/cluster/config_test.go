@@ -87,3 +87,33 @@ func TestFaultsEndWithTheLog(t *testing.T) {
 		t.Fatalf("the error quotes %d lines of the log, want 15", count)
 	}
 }
+
+func TestSettingsOfTheMachineArePutBack(t *testing.T) {
+	folder := t.TempDir()
+	changed, absent := filepath.Join(folder, "changed"), filepath.Join(folder, "absent")
+	set := func(value string) {
+		if err := os.WriteFile(changed, []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("0\n")
+	files := []string{changed, absent}
+	before, err := readSettings(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set("10\n")
+	foreign := filepath.Join(folder, "foreign")
+	before[foreign] = "1"
+	if err := writeSettings(files, before); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(changed); err != nil || string(content) != "0" {
+		t.Errorf("it is %q, %v", content, err)
+	}
+	for _, file := range []string{absent, foreign} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s was written", file)
+		}
+	}
+}

@@ -105,12 +105,8 @@ func remove(ctx context.Context, config Config) error {
 		// Deleting through a mount would delete what is mounted.
 		return errors.Join(append(faults, err, fmt.Errorf("still mounted below the state folder: %v", mounts))...)
 	}
-	restore, err := forwardingToRestore(config)
-	if err != nil {
-		return errors.Join(append(faults, err)...)
-	}
-	if restore {
-		faults = append(faults, os.WriteFile(forwardingSwitch, []byte("0"), 0o644))
+	if !otherClusters() {
+		faults = append(faults, restoreSettings(config))
 	}
 	if err := os.RemoveAll(config.paths().folder); err != nil {
 		faults = append(faults, fmt.Errorf("removing the state folder: %w", err))
@@ -118,15 +114,6 @@ func remove(ctx context.Context, config Config) error {
 	// Only the last cluster's removal succeeds here.
 	_ = os.Remove(config.StateRoot)
 	return errors.Join(faults...)
-}
-
-// forwardingToRestore says whether this is the last cluster and the first one turned the host's forwarding on.
-func forwardingToRestore(config Config) (bool, error) {
-	all, err := recordedClusters(config.StateRoot)
-	if err != nil {
-		return false, err
-	}
-	return len(all) == 1 && all[0].ForwardingWasOff, nil
 }
 
 // Leftovers lists what is on this machine of the cluster of that configuration: its processes, mounts, interface,

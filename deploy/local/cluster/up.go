@@ -27,8 +27,9 @@ type Cluster struct {
 type record struct {
 	NetworkIndex  int  `json:"networkIndex"`
 	UnsafeNoFsync bool `json:"unsafeNoFsync"`
-	// ForwardingWasOff: the last cluster to go turns the host's forwarding off again if the first turned it on.
-	ForwardingWasOff bool `json:"forwardingWasOff"`
+	// HostSettings are the settings of the machine that a cluster changes, as they were before: the last cluster to go
+	// puts them back.
+	HostSettings map[string]string `json:"hostSettings"`
 }
 
 // Up makes sure that the cluster runs: it builds what is missing, makes the cluster when there is none, and starts its
@@ -46,6 +47,11 @@ func Up(ctx context.Context, config Config, progress io.Writer) (*Cluster, error
 	if err != nil {
 		return nil, err
 	}
+	return upWith(ctx, config, binaries, progress)
+}
+
+// upWith is Up with the binaries at hand.
+func upWith(ctx context.Context, config Config, binaries map[string]string, progress io.Writer) (*Cluster, error) {
 	unlock, err := lockFolder(ctx, progress, config.paths().folder)
 	if err != nil {
 		return nil, err
@@ -160,16 +166,14 @@ func settle(ctx context.Context, config Config, progress io.Writer) (record, err
 	if err != nil {
 		return record{}, err
 	}
-	forwarding, err := os.ReadFile(forwardingSwitch)
+	settings, err := readSettings(hostSettings())
 	if err != nil {
-		return record{}, fmt.Errorf("reading whether the host forwards packets: %w", err)
-	}
-	decided = record{
-		NetworkIndex: chosen.index, UnsafeNoFsync: config.UnsafeNoFsync, ForwardingWasOff: forwarding[0] == '0',
+		return record{}, err
 	}
 	for _, other := range others {
-		decided.ForwardingWasOff = decided.ForwardingWasOff || other.ForwardingWasOff
+		settings = other.HostSettings // As they were before the first.
 	}
+	decided = record{NetworkIndex: chosen.index, UnsafeNoFsync: config.UnsafeNoFsync, HostSettings: settings}
 	return decided, supervise.WriteJSON(config.paths().record(), decided)
 }
 

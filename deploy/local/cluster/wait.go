@@ -22,8 +22,8 @@ const (
 	startTimeout = 4 * time.Minute
 	nodeTimeout  = 2 * time.Minute
 	pollInterval = 100 * time.Millisecond
-	// maxExits: a process that ended so often while starting will not start.
-	maxExits = 5
+	// maxFailures: a process that ended so often in a row soon after its start will not start.
+	maxFailures = 5
 )
 
 // finish waits for what was started and adds what a cluster has from the beginning.
@@ -98,22 +98,23 @@ func (c *Cluster) processNames() []string {
 	return names
 }
 
-// awaitProcess waits until the process is ready. It gives up when the node ended, or the process keeps ending.
+// awaitProcess waits until the process is ready. It gives up when the node ended, or a process keeps ending: that may
+// be another, which this one waits for.
 func (c *Cluster) awaitProcess(ctx context.Context, name string, progress io.Writer) error {
 	begin := time.Now()
 	beat := begin
 	var last supervise.ProcessStatus
 	for time.Since(begin) < startTimeout {
-		current, err := c.processStatus(name)
+		status, err := c.liveStatus()
 		if err != nil {
 			return err
 		}
-		if current.Ready {
+		last = find(status, name)
+		if last.Ready {
 			return nil
 		}
-		last = current
-		if current.Exits >= maxExits {
-			return c.fault(name, fmt.Sprintf("ended %d times, last with %s", current.Exits, current.LastExit))
+		if err := c.failing(status); err != nil {
+			return err
 		}
 		if time.Since(beat) > 10*time.Second {
 			beat = time.Now()
@@ -132,28 +133,39 @@ func (c *Cluster) awaitProcess(ctx context.Context, name string, progress io.Wri
 	return c.fault(name, fmt.Sprintf("%s after %s", state, startTimeout))
 }
 
-// processStatus reads what the node says about the process, and checks that the node still says anything.
-func (c *Cluster) processStatus(name string) (supervise.ProcessStatus, error) {
+// liveStatus reads what the node says about its processes, and checks that the node still says anything.
+func (c *Cluster) liveStatus() (supervise.Status, error) {
 	_, alive, err := runningNode(c.config.paths())
 	if err != nil {
-		return supervise.ProcessStatus{}, err
+		return supervise.Status{}, err
 	}
 	if !alive {
-		return supervise.ProcessStatus{}, c.fault("node", "has ended")
+		return supervise.Status{}, c.fault("node", "has ended")
 	}
 	status, err := supervise.ReadStatus(c.config.paths().status())
 	if errors.Is(err, os.ErrNotExist) {
-		return supervise.ProcessStatus{}, nil
+		return supervise.Status{}, nil // The node has only begun.
 	}
-	if err != nil {
-		return supervise.ProcessStatus{}, err
-	}
+	return status, err
+}
+
+func find(status supervise.Status, name string) supervise.ProcessStatus {
 	for _, process := range status.Processes {
 		if process.Name == name {
-			return process, nil
+			return process
 		}
 	}
-	return supervise.ProcessStatus{}, nil
+	return supervise.ProcessStatus{}
+}
+
+// failing returns an error about the first process that keeps ending.
+func (c *Cluster) failing(status supervise.Status) error {
+	for _, process := range status.Processes {
+		if !process.Ready && process.Failures >= maxFailures {
+			return c.fault(process.Name, fmt.Sprintf("ended %d times in a row, last with %s", process.Failures, process.LastExit))
+		}
+	}
+	return nil
 }
 
 // fault is an error about a process, with the end of its log.

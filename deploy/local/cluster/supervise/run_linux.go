@@ -116,8 +116,9 @@ func (n *node) ended(process *process, status syscall.WaitStatus, now time.Time)
 		how = fmt.Sprintf("signal %s", status.Signal())
 	}
 	if now.Sub(process.status.Started) > calm {
-		process.backoff = 0
+		process.backoff, process.status.Failures = 0, 0
 	}
+	process.status.Failures++
 	process.backoff = min(max(2*process.backoff, 500*time.Millisecond), maxBackoff)
 	process.notBefore = now.Add(process.backoff)
 	process.status.PID, process.status.Ready = 0, false
@@ -139,6 +140,7 @@ func (n *node) advance(process *process, now time.Time) {
 			slog.Error("process does not start", "process", process.Name, "error", err)
 			process.status.LastExit = err.Error()
 			process.status.Exits++
+			process.status.Failures++
 			process.notBefore = now.Add(maxBackoff)
 			n.reported = false
 			return

@@ -52,8 +52,10 @@ type ProcessStatus struct {
 	// PID is the process's ID inside the node, 0 while it does not run.
 	PID   int  `json:"pid"`
 	Ready bool `json:"ready"`
-	// Exits counts how often it ended, LastExit says how it ended last.
+	// Exits counts how often it ended, Failures how often in a row it did soon after its start. LastExit says how it
+	// ended last.
 	Exits    int       `json:"exits"`
+	Failures int       `json:"failures"`
 	LastExit string    `json:"lastExit,omitempty"`
 	Started  time.Time `json:"started"`
 }
