@@ -1,4 +1,4 @@
-//go:build tofu
+//go:build runpod
 
 package executor
 
