@@ -88,12 +88,12 @@ func TestToolGraceLeavesTimeToReport(t *testing.T) {
 	for _, grace := range []time.Duration{2 * time.Second, 20 * time.Second, time.Minute, 10 * time.Minute} {
 		s := testSettings()
 		s.PlanGrace = grace
-		got := time.Duration(Instruct(planRequest(), s).Grace)
+		got := time.Duration(Instruct(planRequest(), s, PlanFacts{}).Grace)
 		if got <= 0 || got >= grace {
 			t.Errorf("of %s the tool gets %s", grace, got)
 		}
 	}
-	if in := Instruct(applyRequest(), testSettings()); in.Phase != runspec.PhaseApply || in.PlanDigest == "" {
+	if in := Instruct(applyRequest(), testSettings(), PlanFacts{}); in.Phase != runspec.PhaseApply || in.PlanDigest == "" {
 		t.Errorf("instructions of an apply: %+v", in)
 	}
 }

@@ -26,7 +26,7 @@ const (
 func isApply(phase string) bool { return phase == runspec.PhaseApply }
 
 // Instruct renders what the containers are told. It holds no value of a variable.
-func Instruct(r Request, s Settings) runspec.Instructions {
+func Instruct(r Request, s Settings, plan PlanFacts) runspec.Instructions {
 	in := runspec.Instructions{
 		Version: runspec.Version, RunID: r.RunID, Phase: r.Phase,
 		Namespace: r.Namespace, Workspace: r.Workspace, WorkspaceUID: r.WorkspaceUID,
@@ -41,6 +41,9 @@ func Instruct(r Request, s Settings) runspec.Instructions {
 	for _, v := range r.Variables {
 		in.Variables = append(in.Variables, v.Name)
 	}
+	if isApply(r.Phase) && plan.masks() {
+		in.Variables = plan.Variables
+	}
 	return in
 }
 
@@ -53,8 +56,8 @@ func toolGrace(grace time.Duration) time.Duration {
 }
 
 // RenderConfigMap renders the immutable ConfigMap of the run: its instructions and its literal variables.
-func RenderConfigMap(r Request, s Settings, digest string) (*corev1.ConfigMap, error) {
-	instructions, err := json.Marshal(Instruct(r, s))
+func RenderConfigMap(r Request, s Settings, digest string, plan PlanFacts) (*corev1.ConfigMap, error) {
+	instructions, err := json.Marshal(Instruct(r, s, plan))
 	if err != nil {
 		return nil, fmt.Errorf("rendering the instructions: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/services/runner/internal/runspec"
 )
 
 // backstop is how long after timeout and grace the Job controller ends a pod whose executor did not. It is late on
@@ -18,14 +19,13 @@ const backstop = time.Hour
 // schedulingGateVoid keeps the pod of a tombstone from ever being scheduled, should somebody resume its Job.
 const schedulingGateVoid = v1alpha1.GroupName + "/void"
 
-// RenderJob renders the Job of one phase of a run. arch is the plan's CPU architecture for an apply, which must run
-// on the same, because the sealed providers are built for it; empty for a plan.
-func RenderJob(r Request, s Settings, digest, arch string) *batchv1.Job {
+// RenderJob renders the Job of one phase of a run. plan is what an apply takes over from its plan, and nothing for a plan.
+func RenderJob(r Request, s Settings, digest string, plan PlanFacts) *batchv1.Job {
 	grace := s.Grace(r.Phase)
 	job := newJob(r.Key)
 	job.Annotations = map[string]string{v1alpha1.AnnotationRequestDigest: digest}
 	job.Spec.ActiveDeadlineSeconds = ptr.To(int64((r.Timeout + grace + backstop) / time.Second))
-	job.Spec.Template = renderPodTemplate(r, s, digest, arch)
+	job.Spec.Template = renderPodTemplate(r, s, digest, plan)
 	return job
 }
 
@@ -48,7 +48,7 @@ func RenderTombstone(k Key, s Settings, now time.Time) (*batchv1.Job, error) {
 			SecurityContext:              podSecurity(),
 			SchedulingGates:              []corev1.PodSchedulingGate{{Name: schedulingGateVoid}},
 			Containers: []corev1.Container{{
-				Name: "void", Image: s.RunImage, ImagePullPolicy: s.PullPolicy, Args: []string{"void"},
+				Name: "void", Image: s.RunImage, ImagePullPolicy: s.PullPolicy, Command: []string{runspec.ExecutablePath}, Args: []string{"void"},
 				SecurityContext: containerSecurity(), Resources: s.Show,
 			}},
 		},

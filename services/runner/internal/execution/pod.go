@@ -39,7 +39,7 @@ var defaultPodAnnotations = map[string]string{
 	"karpenter.sh/do-not-disrupt":                    "true",
 }
 
-func renderPodTemplate(r Request, s Settings, digest, arch string) corev1.PodTemplateSpec {
+func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) corev1.PodTemplateSpec {
 	annotations := maps.Clone(defaultPodAnnotations)
 	maps.Copy(annotations, r.PodAnnotations)
 	template := corev1.PodTemplateSpec{
@@ -58,10 +58,15 @@ func renderPodTemplate(r Request, s Settings, digest, arch string) corev1.PodTem
 	spec.Volumes = sharedVolumes(r, digest)
 	if isApply(r.Phase) {
 		template.Finalizers = []string{v1alpha1.FinalizerResult}
-		spec.Containers = []corev1.Container{applyTool(r, s)}
+		tool := applyTool(r, s)
 		spec.Volumes = append(spec.Volumes, emptyDir(volumeWork))
-		if arch != "" {
-			spec.NodeSelector = map[string]string{corev1.LabelArchStable: arch}
+		if plan.masks() {
+			tool.VolumeMounts = append(tool.VolumeMounts, mount(volumeVariables, runspec.VariablesDir, true))
+			spec.Volumes = append(spec.Volumes, *plan.Volume)
+		}
+		spec.Containers = []corev1.Container{tool}
+		if plan.Arch != "" {
+			spec.NodeSelector = map[string]string{corev1.LabelArchStable: plan.Arch}
 		}
 	} else {
 		spec.Containers = []corev1.Container{keeper(r, s), planTool(r, s), show(r, s)}
@@ -106,7 +111,7 @@ func applyTool(r Request, s Settings) corev1.Container {
 // container has what all containers share: the instructions, a scratch folder of its own, and no rights.
 func container(name, arg string, s Settings, resources corev1.ResourceRequirements, mounts ...corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
-		Name: name, Image: s.RunImage, ImagePullPolicy: s.PullPolicy, Args: []string{arg},
+		Name: name, Image: s.RunImage, ImagePullPolicy: s.PullPolicy, Command: []string{runspec.ExecutablePath}, Args: []string{arg},
 		Resources:                resources,
 		SecurityContext:          containerSecurity(),
 		TerminationMessagePath:   runspec.TerminationLog,

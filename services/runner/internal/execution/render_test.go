@@ -50,12 +50,13 @@ func TestRenderGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		arch := ""
+		facts := PlanFacts{}
 		if name == "apply" {
-			arch = "arm64"
+			plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
+			facts = PlanFacts{Arch: "arm64", Volume: VariablesVolume(plan), Variables: []string{"region", "password", "zone", "empty"}}
 		}
-		golden(t, name+"-job.yaml", RenderJob(request, testSettings(), digest, arch))
-		config, err := RenderConfigMap(request, testSettings(), digest)
+		golden(t, name+"-job.yaml", RenderJob(request, testSettings(), digest, facts))
+		config, err := RenderConfigMap(request, testSettings(), digest, facts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestMountsAreThoseOfTheContract(t *testing.T) {
 	plan := planRequest()
 	plan.MountToken = false
 	for _, request := range []Request{plan, applyRequest()} {
-		pod := RenderJob(request, testSettings(), strings.Repeat("d", 64), "").Spec.Template
+		pod := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
 		for _, c := range pod.Spec.Containers {
 			name := c.Args[0]
 			got := map[string]string{}
@@ -127,7 +128,7 @@ func TestMountsAreThoseOfTheContract(t *testing.T) {
 
 func TestScratchIsEachContainersOwn(t *testing.T) {
 	seen := map[string]string{}
-	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), "").Spec.Template.Spec.Containers {
+	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
 		for _, m := range c.VolumeMounts {
 			if m.MountPath == runspec.ScratchDir {
 				if other, shared := seen[m.Name]; shared {
@@ -145,7 +146,7 @@ func TestScratchIsEachContainersOwn(t *testing.T) {
 // The kubelet would rewrite $(NAME) and $$ in env.value: no value may be there.
 func TestNoContainerHasAnEnvironment(t *testing.T) {
 	for _, request := range []Request{planRequest(), applyRequest()} {
-		for _, c := range RenderJob(request, testSettings(), strings.Repeat("d", 64), "").Spec.Template.Spec.Containers {
+		for _, c := range RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
 			if len(c.Env)+len(c.EnvFrom) > 0 {
 				t.Errorf("%s has an environment", c.Name)
 			}
@@ -154,7 +155,7 @@ func TestNoContainerHasAnEnvironment(t *testing.T) {
 }
 
 func TestTokenIsInToolAlone(t *testing.T) {
-	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), "").Spec.Template.Spec.Containers {
+	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
 		has := false
 		for _, m := range c.VolumeMounts {
 			has = has || m.Name == volumeToken
@@ -168,7 +169,7 @@ func TestTokenIsInToolAlone(t *testing.T) {
 func TestPodAnnotationsOverrideDefaultsAndNothingElse(t *testing.T) {
 	request := planRequest()
 	request.PodAnnotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "x": "y"}
-	template := RenderJob(request, testSettings(), strings.Repeat("d", 64), "").Spec.Template
+	template := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
 	want := map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "karpenter.sh/do-not-disrupt": "true", "x": "y"}
 	for key, value := range want {
 		if template.Annotations[key] != value {
@@ -241,5 +242,41 @@ func TestVolumeProblem(t *testing.T) {
 		if problem := VolumeProblem(c.claim, testUID); (problem == "") != c.ok {
 			t.Errorf("%s: %q", name, problem)
 		}
+	}
+}
+
+// At apply the values are there to be masked, and for nothing else: a source that is gone must not hold the apply up.
+func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
+	plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
+	config, err := RenderConfigMap(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ConfigMapOf(plan) != config.Name {
+		t.Errorf("the plan reads %q, want %q", ConfigMapOf(plan), config.Name)
+	}
+	names, err := VariablesOf(config)
+	if err != nil || len(names) != 4 {
+		t.Fatalf("variables: %v, %v", names, err)
+	}
+	facts := PlanFacts{Variables: names, Volume: VariablesVolume(plan)}
+	for _, source := range facts.Volume.Projected.Sources {
+		if (source.Secret != nil && !*source.Secret.Optional) || (source.ConfigMap != nil && !*source.ConfigMap.Optional) {
+			t.Errorf("a source is required: %+v", source)
+		}
+	}
+	pod := RenderJob(applyRequest(), testSettings(), strings.Repeat("e", 64), facts).Spec.Template.Spec
+	mounted := false
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounted = mounted || (m.MountPath == runspec.VariablesDir && m.ReadOnly)
+	}
+	if !mounted {
+		t.Error("they are not mounted")
+	}
+	if in := Instruct(applyRequest(), testSettings(), facts); len(in.Variables) != 4 {
+		t.Errorf("instructions: %v", in.Variables)
+	}
+	if required := VariablesVolume(plan); *plan.Spec.Template.Spec.Volumes[5].Projected.Sources[1].Secret.Optional {
+		t.Errorf("the plan's own volume was changed: %v", required)
 	}
 }

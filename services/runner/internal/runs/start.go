@@ -63,18 +63,18 @@ func (r *Runs) start(ctx context.Context, req execution.Request, digest string) 
 	if err := r.noneLive(ctx, others); err != nil {
 		return Run{}, false, err
 	}
-	arch, err := planArch(others, req)
+	plan, err := r.planFacts(ctx, others, req)
 	if err != nil {
 		return Run{}, false, err
 	}
-	if err := r.prepare(ctx, ws, req, digest); err != nil {
+	if err := r.prepare(ctx, ws, req, digest, plan); err != nil {
 		return Run{}, false, err
 	}
-	return r.create(ctx, req, digest, arch)
+	return r.create(ctx, req, digest, plan)
 }
 
-func (r *Runs) create(ctx context.Context, req execution.Request, digest, arch string) (Run, bool, error) {
-	job := execution.RenderJob(req, r.Settings, digest, arch)
+func (r *Runs) create(ctx context.Context, req execution.Request, digest string, plan execution.PlanFacts) (Run, bool, error) {
+	job := execution.RenderJob(req, r.Settings, digest, plan)
 	err := r.Writer.Create(ctx, job)
 	if err == nil {
 		run, err := r.describe(ctx, r.Cache, job)
@@ -233,24 +233,8 @@ func (r *Runs) PodEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return gone && execution.PodEnded(pod, true, r.NodeLossGrace, r.Now()), err
 }
 
-// planArch finds the plan that an apply asks for, and the CPU architecture it was made on.
-func planArch(others []execution.Observation, req execution.Request) (string, error) {
-	if req.Phase != runspec.PhaseApply {
-		return "", nil
-	}
-	name := execution.JobName(req.RunID, runspec.PhasePlan)
-	i := slices.IndexFunc(others, func(o execution.Observation) bool { return o.Job.Name == name })
-	if i >= 0 {
-		result, kept := execution.KeptResult(others[i].Job)
-		if kept && result.State == execution.StateSucceeded && result.Plan != nil && result.Plan.Digest == req.PlanDigest {
-			return result.Arch, nil
-		}
-	}
-	return "", rpcerr.New(codes.FailedPrecondition, rpcerr.RunNotRecorded, "run %s has no plan %s that could be applied", req.RunID, req.PlanDigest).With("run_id", req.RunID)
-}
-
 // prepare makes what the Job needs, each object only where it is missing.
-func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req execution.Request, digest string) error {
+func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req execution.Request, digest string, plan execution.PlanFacts) error {
 	if err := r.hold(ctx, ws); err != nil {
 		return err
 	}
@@ -260,7 +244,7 @@ func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req executio
 	if err := r.ensureVolume(ctx, ws); err != nil {
 		return err
 	}
-	config, err := execution.RenderConfigMap(req, r.Settings, digest)
+	config, err := execution.RenderConfigMap(req, r.Settings, digest, plan)
 	if err != nil {
 		return err
 	}
