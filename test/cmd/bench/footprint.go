@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/deploy/local/up"
+	"magosproject.io/deploy/local/up/images"
+)
+
+const megabyte = 1 << 20
+
+// imageSizes weighs the images as archives, uncompressed: the largest of the services, and the run image.
+func imageSizes(ctx context.Context, options up.Options) (largest, runImage float64, err error) {
+	sources := images.Sources{Root: options.Root}
+	for _, name := range images.ServiceNames() {
+		built, err := sources.Service(ctx, options.Progress, name)
+		if err != nil {
+			return 0, 0, fmt.Errorf("building the image of %s: %w", name, err)
+		}
+		size, err := archiveSize(built)
+		if err != nil {
+			return 0, 0, err
+		}
+		largest = max(largest, size)
+	}
+	built, err := sources.Run(ctx, options.Progress)
+	if err != nil {
+		return 0, 0, fmt.Errorf("building the run image: %w", err)
+	}
+	runImage, err = archiveSize(built)
+	return largest, runImage, err
+}
+
+func archiveSize(built images.Image) (float64, error) {
+	folder, err := os.MkdirTemp("", "magos-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	archive := filepath.Join(folder, "image.tar")
+	if err := image.Build(built.Spec, archive); err != nil {
+		return 0, fmt.Errorf("writing image %s: %w", built.Ref(), err)
+	}
+	info, err := os.Stat(archive)
+	if err != nil {
+		return 0, err
+	}
+	return float64(info.Size()) / megabyte, nil
+}
+
+// idle lets the services come to rest, then counts for a minute what all of them ask of the API server, and reads their memory.
+func idle(ctx context.Context, c client.Client) (requestsPerMinute, rssMBMax float64, err error) {
+	const rest, window = 45 * time.Second, time.Minute
+	fmt.Fprintf(os.Stderr, "letting the services rest for %s, then watching them for %s\n", rest, window)
+	if err := pause(ctx, rest); err != nil {
+		return 0, 0, err
+	}
+	before, err := total(ctx, c, "rest_client_requests_total")
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := pause(ctx, window); err != nil {
+		return 0, 0, err
+	}
+	after, err := total(ctx, c, "rest_client_requests_total")
+	if err != nil {
+		return 0, 0, err
+	}
+	memory, err := total(ctx, c, "process_resident_memory_bytes")
+	if err != nil {
+		return 0, 0, err
+	}
+	for pod, bytes := range memory {
+		fmt.Fprintf(os.Stderr, "%s: %.0f requests, %.1f MB\n", pod, after[pod]-before[pod], bytes/megabyte)
+		requestsPerMinute += after[pod] - before[pod]
+		rssMBMax = max(rssMBMax, bytes/megabyte)
+	}
+	return requestsPerMinute, rssMBMax, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// total sums a metric over its labels, for each pod of a service.
+func total(ctx context.Context, c client.Client, metric string) (map[string]float64, error) {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace("magos-system"), client.MatchingLabels{"app.kubernetes.io/name": "magos"}); err != nil {
+		return nil, fmt.Errorf("listing the services' pods: %w", err)
+	}
+	sums := map[string]float64{}
+	for _, pod := range pods.Items {
+		sum, err := scrape(ctx, "http://"+pod.Status.PodIP+":8080/metrics", metric)
+		if err != nil {
+			return nil, fmt.Errorf("reading the metrics of %s: %w", pod.Name, err)
+		}
+		sums[pod.Name] = sum
+	}
+	return sums, nil
+}
+
+func scrape(ctx context.Context, url, metric string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	var sum float64
+	found := false
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, megabyte)
+	for lines.Scan() {
+		line := lines.Text()
+		name, _, _ := strings.Cut(line, " ")
+		name, _, _ = strings.Cut(name, "{")
+		if name != metric {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return 0, fmt.Errorf("reading %q: %w", line, err)
+		}
+		sum, found = sum+value, true
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, fmt.Errorf("there is no metric %s", metric)
+	}
+	return sum, nil
+}
