@@ -117,8 +117,8 @@ func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
 		return nil
 	}
 	selector := client.MatchingLabels{v1alpha1.LabelRunID: job.Labels[v1alpha1.LabelRunID], v1alpha1.LabelRunPhase: job.Labels[v1alpha1.LabelRunPhase]}
-	if err := c.Runs.Writer.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(job.Namespace), selector); err != nil {
-		return fmt.Errorf("deleting the configmap of job %s/%s: %w", job.Namespace, job.Name, err)
+	if err := deleteConfigMaps(ctx, c.Runs, job.Namespace, selector); err != nil {
+		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerRunner })
 	return client.IgnoreNotFound(status.PatchFinalizers(ctx, c.Runs.Writer, job.DeepCopy(), rest))

@@ -132,14 +132,47 @@ func (c *Workspaces) tearDown(ctx context.Context, ws *v1alpha1.Workspace, own [
 // letGo removes the volume and what ConfigMaps are left, and then the runner's finalizer.
 func (c *Workspaces) letGo(ctx context.Context, ws *v1alpha1.Workspace) error {
 	selector := client.MatchingLabels{v1alpha1.LabelWorkspaceUID: string(ws.UID)}
-	if err := c.Runs.Writer.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(ws.Namespace), selector); err != nil {
-		return fmt.Errorf("deleting the configmaps of workspace %s/%s: %w", ws.Namespace, ws.Name, err)
+	if err := deleteConfigMaps(ctx, c.Runs, ws.Namespace, selector); err != nil {
+		return err
 	}
-	if err := c.Runs.Writer.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(ws.Namespace), selector); err != nil {
-		return fmt.Errorf("deleting the volume of workspace %s/%s: %w", ws.Namespace, ws.Name, err)
+	if err := c.deleteVolume(ctx, ws); err != nil {
+		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(ws.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerRunner })
 	return client.IgnoreNotFound(status.PatchFinalizers(ctx, c.Runs.Writer, ws.DeepCopy(), rest))
+}
+
+// deleteConfigMaps deletes the ConfigMaps of runs that the labels select, also those whose Job never came to be.
+func deleteConfigMaps(ctx context.Context, r *runs.Runs, namespace string, selector client.MatchingLabels) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	if err := r.API.List(ctx, list, client.InNamespace(namespace), selector); err != nil {
+		return fmt.Errorf("listing the configmaps of runs in %s: %w", namespace, err)
+	}
+	for i := range list.Items {
+		config := &list.Items[i]
+		config.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		if err := r.Writer.Delete(ctx, config, client.Preconditions{UID: &config.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting configmap %s/%s: %w", namespace, config.Name, err)
+		}
+	}
+	return nil
+}
+
+// deleteVolume deletes the Workspace's volume, and no other that has its name.
+func (c *Workspaces) deleteVolume(ctx context.Context, ws *v1alpha1.Workspace) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	name := types.NamespacedName{Namespace: ws.Namespace, Name: execution.VolumeName(ws.Name)}
+	if err := c.Runs.API.Get(ctx, name, claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if claim.Labels[v1alpha1.LabelWorkspaceUID] != string(ws.UID) || !claim.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := c.Runs.Writer.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting persistentvolumeclaim %s: %w", name, err)
+	}
+	return nil
 }
 
 // settled reports whether the workspace service will start nothing more: it has let go, or its run is over.
