@@ -125,9 +125,14 @@ func (c *container) withTimeout(ctx context.Context) (context.Context, context.C
 	return context.WithTimeoutCause(ctx, time.Duration(c.in.Timeout), errTimedOut)
 }
 
-// overtime is how long after the run's timeout a tool has surely ended.
+// overtime is how long after its start a tool has surely ended. Without a timeout there is a bound all the same: a wait
+// has a deadline.
 func (c *container) overtime() time.Duration {
-	return time.Duration(c.in.Timeout) + time.Duration(c.in.Grace) + 2*time.Minute
+	timeout := time.Duration(c.in.Timeout)
+	if timeout <= 0 {
+		timeout = 7 * 24 * time.Hour
+	}
+	return timeout + time.Duration(c.in.Grace) + 2*time.Minute
 }
 
 func untilAskedToEnd() (context.Context, func()) {

@@ -194,7 +194,9 @@ func (p *pod) start(role string, env ...string) *running {
 	p.t.Helper()
 	data, err := json.Marshal(p.in)
 	must(p.t, err)
-	put(p.t, filepath.Join(p.dir, "instructions.json"), string(data))
+	// The containers that were started before may be reading it.
+	put(p.t, filepath.Join(p.dir, "instructions.new"), string(data))
+	must(p.t, os.Rename(filepath.Join(p.dir, "instructions.new"), filepath.Join(p.dir, "instructions.json")))
 	r := &running{t: p.t, cmd: exec.Command(os.Args[0]), dir: p.dir, role: role, log: &lockedBuffer{}}
 	r.cmd.Env = append(append(os.Environ(), envRole+"="+role, envRoot+"="+p.dir), env...)
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log

@@ -251,7 +251,9 @@ func TestKeeperThatIsAskedToEndSaysInterrupted(t *testing.T) {
 		must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	}
 	for _, r := range []*running{keeper, tool, show} {
-		if got := r.wait(); got.code != runspec.ExitInterrupted {
+		got := r.wait()
+		// Show may see keeper's end before it sees its own signal.
+		if got.code != runspec.ExitInterrupted && (r != show || got.code != runspec.ExitPeerEnded) {
 			t.Errorf("%s ended with %d: %s\n%s", r.role, got.code, got.message, got.log)
 		}
 	}
