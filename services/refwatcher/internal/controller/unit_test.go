@@ -170,6 +170,14 @@ func TestEventsOfOneRemoteAreBounded(t *testing.T) {
 	if said != announcementsPerPoll {
 		t.Errorf("%d Events, want %d", said, announcementsPerPoll)
 	}
+	j, due := k.next(began)
+	if !due {
+		t.Fatal("nothing is due")
+	}
+	k.finish(began, j, nil, &schedule.Trouble{Reason: v1alpha1.ReasonRemoteUnavailable})
+	if got := k.Tell(newWorkspace("ws-0", "main"), schedule.Told{}, say); len(got) != 1 {
+		t.Error("nothing can be said after the next poll either")
+	}
 }
 
 func TestKnowledgeForgetsWithTheLastWorkspace(t *testing.T) {

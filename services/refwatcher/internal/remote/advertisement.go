@@ -25,8 +25,7 @@ var errTooLarge = errors.New("the list of refs is larger than allowed (--git-max
 // readAdvertisement reads the ref advertisement of git-upload-pack (protocol version 0 or 1) and keeps the wanted refs alone, so that memory does not
 // grow with the repository. packp.AdvRefs of go-git would keep all of them.
 func readAdvertisement(r io.Reader, maxBytes int64, wanted map[string]bool) (refs.Advertised, error) {
-	limited := &limitedReader{r: r, left: maxBytes}
-	lines := pktline.NewScanner(bufio.NewReader(limited))
+	lines := pktline.NewScanner(bufio.NewReader(&limitedReader{r: r, left: maxBytes}))
 	found := refs.Advertised{}
 	afterService := false
 	for lines.Scan() {
@@ -46,7 +45,7 @@ func readAdvertisement(r io.Reader, maxBytes int64, wanted map[string]bool) (ref
 		}
 		afterService = false
 	}
-	return nil, endError(limited, lines.Err())
+	return nil, endError(lines.Err())
 }
 
 // keep adds what one line says, when it was asked for.
@@ -71,11 +70,9 @@ func keep(found refs.Advertised, line []byte, wanted map[string]bool) error {
 	return nil
 }
 
-func endError(limited *limitedReader, err error) error {
+func endError(err error) error {
 	var fromServer *pktline.ErrorLine
 	switch {
-	case limited.left <= 0:
-		return errTooLarge
 	case errors.As(err, &fromServer):
 		return fmt.Errorf("the server says: %s", excerpt(fromServer.Text))
 	case err == nil:
@@ -111,7 +108,7 @@ func excerpt(text string) string {
 	return text
 }
 
-// limitedReader ends after a number of bytes and remembers that it did; left is then 0.
+// limitedReader fails with errTooLarge after a number of bytes: io.LimitReader would make what was cut short look like an end.
 type limitedReader struct {
 	r    io.Reader
 	left int64

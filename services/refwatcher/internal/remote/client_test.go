@@ -260,7 +260,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 
 func TestIsLocal(t *testing.T) {
 	for address, want := range map[string]bool{
-		"127.0.0.1:80": true, "127.9.9.9:80": true, "[::1]:80": true, "[::ffff:127.0.0.1]:80": true, "0.0.0.0:80": true, "0.1.2.3:80": true, "[::]:80": true, "169.254.169.254:80": true,
+		"127.0.0.1:80": true, "127.9.9.9:80": true, "[::1]:80": true, "[::ffff:127.0.0.1]:80": true, "[::ffff:0.1.2.3]:80": true, "0.0.0.0:80": true, "0.1.2.3:80": true, "[::]:80": true, "169.254.169.254:80": true,
 		"[fe80::1%eth0]:80": true, "[fd00:ec2::254]:80": true, "100.100.100.200:80": true, "[64:ff9b::7f00:1]:80": true, "[64:ff9b::a9fe:a9fe]:80": true, "224.0.0.1:80": true,
 		"255.255.255.255:80": true, "10.0.0.1:80": false, "192.168.1.1:80": false, "140.82.121.3:443": false, "[2606:50c0::1]:443": false, "[64:ff9b::8c52:7903]:443": false,
 	} {
