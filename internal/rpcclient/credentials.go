@@ -32,9 +32,7 @@ func (t *transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 func (t *transport) Info() credentials.ProtocolInfo {
-	info := credentials.NewTLS(t.bundle.ClientConfig(t.serverName)).Info()
-	info.ServerName = t.serverName
-	return info
+	return credentials.NewTLS(t.bundle.ClientConfig(t.serverName)).Info()
 }
 
 func (t *transport) Clone() credentials.TransportCredentials {

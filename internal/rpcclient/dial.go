@@ -53,6 +53,7 @@ func Dial(config Config) (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient(config.Target,
 		grpc.WithTransportCredentials(&transport{bundle: config.TLS, serverName: config.ServerName}),
 		grpc.WithPerRPCCredentials(&token{file: config.TokenFile, forward: config.ForwardCaller}),
+		grpc.WithAuthority(config.ServerName),
 		grpc.WithDefaultServiceConfig(serviceConfig),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

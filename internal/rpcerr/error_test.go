@@ -114,7 +114,7 @@ func TestContextErrorsSurviveTheWire(t *testing.T) {
 }
 
 func TestWhatIsNoStatusStaysAsItIs(t *testing.T) {
-	if got := rpcerr.FromWire(io.EOF); got != io.EOF {
+	if got := rpcerr.FromWire(io.EOF); !errors.Is(got, io.EOF) {
 		t.Errorf("io.EOF became %v", got)
 	}
 	if rpcerr.FromWire(nil) != nil {

@@ -58,12 +58,12 @@ func Run(ctx context.Context, definition Definition, arguments []string, output 
 		return 2
 	}
 	if err := validate(definition, config, flags); err != nil {
-		fmt.Fprintf(output, "magos-%s: wrong settings:\n%v\n", definition.Name, err)
+		_, _ = fmt.Fprintf(output, "magos-%s: wrong settings:\n%v\n", definition.Name, err)
 		return 2
 	}
 	logger, err := telemetry.NewLogger(output, config.LogLevel, definition.Name)
 	if err != nil {
-		fmt.Fprintln(output, err)
+		_, _ = fmt.Fprintln(output, err)
 		return 2
 	}
 	telemetry.Adopt(logger)

@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,7 +67,7 @@ func start() (*rest.Config, func() error, error) {
 	config, err := environment.Start()
 	if err != nil {
 		// A control plane that came up half would outlive the test.
-		return nil, nil, fmt.Errorf("starting the test cluster: %w (stopping it: %v)", err, environment.Stop())
+		return nil, nil, fmt.Errorf("starting the test cluster: %w", errors.Join(err, environment.Stop()))
 	}
 	config.QPS, config.Burst = 500, 1000
 	return config, environment.Stop, nil
