@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"flag"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,8 +24,13 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 
 // Start runs an API server until the test ends and returns an administrator's configuration for it.
 // It takes some seconds: prefer one per package, with Main.
+//
+// With -short, the fast loop, the test is skipped.
 func Start(tb testing.TB) *rest.Config {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("this test starts an API server, which -short leaves out")
+	}
 	config, stop, err := start()
 	if err != nil {
 		tb.Fatal(err)
@@ -38,7 +44,13 @@ func Start(tb testing.TB) *rest.Config {
 }
 
 // Main is a TestMain that runs one API server for all tests of a package, and hands its configuration to use before they start.
+// With -short, the fast loop, the package's tests are left out.
 func Main(m *testing.M, use func(*rest.Config)) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("these tests need an API server, which -short leaves out")
+		os.Exit(0)
+	}
 	config, stop, err := start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
