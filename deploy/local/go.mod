@@ -55,7 +55,7 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -75,6 +75,7 @@ require (
 	golang.org/x/term v0.46.0
 	magosproject.io/api v0.0.0
 	magosproject.io/internal v0.0.0
+	magosproject.io/services/runner v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -83,4 +84,5 @@ replace (
 	magosproject.io/api => ../../api
 	magosproject.io/gen => ../../gen
 	magosproject.io/internal => ../../internal
+	magosproject.io/services/runner => ../../services/runner
 )

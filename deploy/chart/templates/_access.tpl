@@ -87,9 +87,6 @@ rules:
     resources: [secrets]
     resourceNames: [magos-tls]
     verbs: [get, list, watch]
-  - apiGroups: ["", events.k8s.io]
-    resources: [events]
-    verbs: [create, patch]
   {{- with .own }}{{ . | trim | nindent 2 }}{{ end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -247,6 +247,45 @@ func TestWhatEveryRoleMayDoIsReviewed(t *testing.T) {
 	}
 }
 
+// TestTheRolesAreThoseThatTheServicesAskFor compares with services/<service>/rbac.yaml, which the tests of the services run under.
+func TestTheRolesAreThoseThatTheServicesAskFor(t *testing.T) {
+	roles := map[string][]rbacv1.PolicyRule{}
+	for _, role := range of[rbacv1.ClusterRole](t, render(t, nil), "ClusterRole") {
+		roles[role.Name] = role.Rules
+	}
+	for _, service := range services {
+		content, err := os.ReadFile(filepath.Join(repository, "services", service, "rbac.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first document has the rules of each namespace; some files have further ones.
+		var asked struct{ Rules []rbacv1.PolicyRule }
+		if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096).Decode(&asked); err != nil {
+			t.Fatalf("reading the rights of %s: %v", service, err)
+		}
+		want, got := grants(asked.Rules), grants(roles["magos-"+service])
+		if !slices.Equal(want, got) {
+			t.Errorf("%s asks for\n  %s\nand gets\n  %s", service, strings.Join(want, "\n  "), strings.Join(got, "\n  "))
+		}
+	}
+}
+
+// grants lists every single right of the rules, sorted.
+func grants(rules []rbacv1.PolicyRule) []string {
+	var all []string
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all = append(all, fmt.Sprintf("%s %s.%s %v", verb, resource, group, rule.ResourceNames))
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func TestNamedNamespacesGetTheRightsAndNoOther(t *testing.T) {
 	objects := render(t, map[string]any{"namespaces": []string{"team-a", "team-b"}})
 	for _, binding := range of[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {

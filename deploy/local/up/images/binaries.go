@@ -25,11 +25,11 @@ type Sources struct {
 // build compiles the main package in a folder of the module, static and without traces of this machine, and returns the
 // binary in a folder that is named after its content: nobody changes it there. Go itself knows whether anything has to be done.
 func (s Sources) build(ctx context.Context, progress io.Writer, module, pkg, name string) (string, error) {
-	folder := filepath.Join(s.Cache, "programs")
+	folder := s.programs()
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(folder, name+".lock"))
+	unlock, err := lock(ctx, s.lockFile(name))
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w", name, err)
 	}
@@ -56,6 +56,11 @@ func (s Sources) build(ctx context.Context, progress io.Writer, module, pkg, nam
 	}
 	return keep(output, folder, name)
 }
+
+func (s Sources) programs() string { return filepath.Join(s.Cache, "programs") }
+
+// lockFile is held by who makes the thing of that name.
+func (s Sources) lockFile(name string) string { return filepath.Join(s.programs(), name+".lock") }
 
 // keep copies the binary into a folder named after its content.
 func keep(binary, folder, name string) (string, error) {

@@ -2,10 +2,13 @@ package images
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/services/runner/runimage"
 )
 
 // Run builds the image that run pods use.
@@ -17,6 +20,33 @@ func (s Sources) Run(ctx context.Context, progress io.Writer) (Image, error) {
 	return newImage("magos-run", spec)
 }
 
-func (s Sources) runTree(context.Context, io.Writer) (image.Spec, error) {
-	return image.Spec{}, errors.New("not there")
+// runTree is what is in the run image.
+func (s Sources) runTree(ctx context.Context, progress io.Writer) (image.Spec, error) {
+	executor, err := s.build(ctx, progress, "services/runner", "./cmd/magos-exec", "magos-exec")
+	if err != nil {
+		return image.Spec{}, err
+	}
+	unlock, err := lock(ctx, s.lockFile("run-image"))
+	if err != nil {
+		return image.Spec{}, fmt.Errorf("assembling the run image: %w", err)
+	}
+	defer unlock()
+	tree, err := runimage.Assemble(ctx, runimage.Options{
+		Cache: s.Cache, Executor: executor, Progress: func(what string) { fmt.Fprintln(progress, what) },
+	})
+	if err != nil {
+		return image.Spec{}, err
+	}
+	spec := image.Spec{
+		Entrypoint: tree.Entrypoint, User: tree.User, WorkingDir: tree.WorkingDir, Env: tree.Env, Symlinks: tree.Symlinks,
+	}
+	for path, mode := range tree.Folders {
+		spec.Files = append(spec.Files, image.File{Path: path, Dir: true, Mode: mode})
+	}
+	for path, file := range tree.Files {
+		spec.Files = append(spec.Files, image.File{Path: path, Source: file.Source, Mode: file.Mode})
+	}
+	// Maps have no order, and the name of the image follows from the spec.
+	slices.SortFunc(spec.Files, func(a, b image.File) int { return strings.Compare(a.Path, b.Path) })
+	return spec, nil
 }
