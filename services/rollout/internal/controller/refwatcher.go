@@ -16,7 +16,9 @@ import (
 const askTimeout = 25 * time.Second
 
 // RefWatcher is Revisions over gRPC.
-type RefWatcher struct{ client refwatcherpb.RefWatcherServiceClient }
+type RefWatcher struct {
+	client refwatcherpb.RefWatcherServiceClient
+}
 
 // NewRefWatcher asks over the connection.
 func NewRefWatcher(connection grpc.ClientConnInterface) *RefWatcher {
