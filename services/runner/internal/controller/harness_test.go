@@ -40,6 +40,8 @@ type world struct {
 	now       time.Time
 
 	runner client.WithWatch
+	// api reads for the runner what it does not read from its cache; nil for the same client.
+	api client.Reader
 	// podsMade has the Jobs for which the Job controller, that is the test, made a pod.
 	podsMade map[types.UID]string
 }
@@ -47,6 +49,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	admin := testcluster.Client(t, config)
 	w := &world{t: t, admin: admin, runner: admin, namespace: testcluster.Namespace(t, admin), now: time.Now(), podsMade: map[types.UID]string{}}
+	// Every pod of the tests passes the restricted Pod Security Standard, or is refused here.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	w.must(admin.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
 	ws := &v1alpha1.Workspace{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "vpc", Finalizers: []string{v1alpha1.FinalizerWorkspace}},
 		Spec: v1alpha1.WorkspaceSpec{
@@ -69,8 +74,12 @@ func (w *world) must(err error) {
 
 func (w *world) runs() *runs.Runs {
 	quantity := resource.MustParse("1Gi")
+	var api client.Reader = w.runner
+	if w.api != nil {
+		api = w.api
+	}
 	return runs.New(runs.Config{
-		Cache: w.runner, API: w.runner, Writer: w.runner,
+		Cache: w.runner, API: api, Writer: w.runner,
 		Settings:      execution.Settings{RunImage: "run:1", PullPolicy: corev1.PullIfNotPresent, PlanGrace: time.Minute, ApplyGrace: 10 * time.Minute, StorageSize: quantity},
 		NodeLossGrace: 5 * time.Minute, Now: func() time.Time { return w.now },
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,9 +41,20 @@ func (c *Jobs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	}
 	action, judgement := execution.Next(o)
 	if err := c.act(ctx, action, o, judgement); err != nil {
-		return reconcile.Result{}, err
+		return decideAgain(err)
 	}
 	return reconcile.Result{RequeueAfter: judgement.Recheck}, nil
+}
+
+// conflictPause is how long a changed object may take to reach the cache.
+const conflictPause = 100 * time.Millisecond
+
+// decideAgain makes a conflict what it is: not a failure, but a reason to look at the object as it is now.
+func decideAgain(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictPause}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 func (c *Jobs) act(ctx context.Context, action execution.Action, o execution.Observation, j execution.Judgement) error {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -423,15 +424,34 @@ func TestJobsOfAWorkspaceThatIsGoneAreRemoved(t *testing.T) {
 	}
 }
 
-func TestReconcilingAtRestWritesNothing(t *testing.T) {
+// At rest everything is read from the caches: nothing is asked of the API server, and nothing written.
+func TestReconcilingAtRestCallsNobody(t *testing.T) {
 	w := newWorld(t)
 	run := w.runID("r1")
-	w.kubelet(w.makePod(w.startPlan(run)), corev1.PodSucceeded, exited(0, planned(run, digest)))
-	w.must(w.settle())
-	counting := crash.New(w.admin, 0, crash.Before)
-	w.runner = counting
-	w.must(w.settle())
-	if writes := counting.Writes(); len(writes) != 0 {
-		t.Errorf("writes at rest: %v", writes)
+	pod := w.makePod(w.startPlan(run))
+	w.kubelet(pod, corev1.PodRunning, running)
+	var calls []string
+	counting := interceptor.NewClient(w.admin, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			calls = append(calls, fmt.Sprintf("get %T %s", obj, key))
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			calls = append(calls, fmt.Sprintf("list %T", list))
+			return c.List(ctx, list, opts...)
+		},
+	})
+	atRest := func(what string) {
+		writes := crash.New(w.admin, 0, crash.Before)
+		w.runner, w.api, calls = writes, counting, nil
+		w.must(w.settle())
+		if got := append(calls, writes.Writes()...); len(got) != 0 {
+			t.Errorf("%s: calls at rest: %v", what, got)
+		}
+		w.runner, w.api = w.admin, nil
 	}
+	atRest("while it runs")
+	w.kubelet(pod, corev1.PodSucceeded, exited(0, planned(run, digest)))
+	w.must(w.settle())
+	atRest("when it has ended")
 }

@@ -41,7 +41,7 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if len(foreign) > 0 {
 		if err := c.clearForeign(ctx, request.NamespacedName, foreign); err != nil {
-			return reconcile.Result{}, err
+			return decideAgain(err)
 		}
 	}
 	rest := execution.TombstoneRest(foreign, c.Runs.Now())
@@ -60,7 +60,10 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 			rest = max(rest, leftoverRecheck)
 		}
 	}
-	return reconcile.Result{RequeueAfter: rest}, err
+	if err != nil {
+		return decideAgain(err)
+	}
+	return reconcile.Result{RequeueAfter: rest}, nil
 }
 
 // jobs are the Jobs of the Workspace, and those of others that had its name before; all are foreign where there is none.

@@ -89,19 +89,25 @@ func (r *Runs) Cached(ctx context.Context, name types.NamespacedName) (run Run, 
 // describe judges the Job. What has ended is told only once it is kept: else a pod that vanishes in between would make
 // the same question have two answers.
 func (r *Runs) describe(ctx context.Context, reader client.Reader, job *batchv1.Job) (Run, error) {
+	key, _ := execution.KeyOf(job.Namespace, job.Labels)
+	run := Run{Key: key, JobName: job.Name, CreatedAt: job.CreationTimestamp}
+	if kept, ok := execution.KeptResult(job); ok {
+		run.Result = kept
+		return run, nil
+	}
 	o, err := r.Observe(ctx, reader, job)
 	if err != nil {
 		return Run{}, err
 	}
 	j := execution.Judge(o)
-	if j.State.Terminal() && !j.Durable {
+	if j.State.Terminal() {
 		j.Result = execution.Result{State: execution.StatePending, StartedAt: j.StartedAt, Pod: j.Pod, Node: j.Node}
 		if j.StartedAt != nil {
 			j.State = execution.StateRunning
 		}
 	}
-	key, _ := execution.KeyOf(job.Namespace, job.Labels)
-	return Run{Key: key, Result: j.Result, JobName: job.Name, CreatedAt: job.CreationTimestamp}, nil
+	run.Result = j.Result
+	return run, nil
 }
 
 // Observe gathers what is known of a Job through reader. Nodes are looked for only where a pod looks lost.
