@@ -1,8 +1,8 @@
 package testcluster
 
 import (
-	"flag"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
