@@ -99,12 +99,12 @@ func Assemble(ctx context.Context, o Options) (Tree, error) {
 }
 
 func key(archives []archive) string {
-	hash := sha256.New()
-	fmt.Fprintln(hash, layout, runtime.GOARCH, strings.Join(dropped, " "))
+	parts := append([]string{layout, runtime.GOARCH}, dropped...)
 	for _, a := range archives {
-		fmt.Fprintln(hash, a.file, a.checksum)
+		parts = append(parts, a.file, a.checksum)
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:16]
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
+	return hex.EncodeToString(sum[:])[:16]
 }
 
 // build fills a folder beside root and renames it when it is whole and proven.

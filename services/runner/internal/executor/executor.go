@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +48,7 @@ var parts = map[string]part{
 func Run(role string, cfg Config) int {
 	log := newLog(cfg, role)
 	harden(log)
+	process.Own().ReapOrphans()
 	ctx, stop := untilAskedToEnd()
 	defer stop()
 	code, message := run(ctx, role, cfg, log)
@@ -75,7 +77,9 @@ func run(ctx context.Context, role string, cfg Config, log *slog.Logger) (code i
 	if errors.As(err, &f) {
 		code = f.code
 	}
-	log.Error("ending", "code", code, "error", err)
+	// The tool's last words, which follow in the message, stand above in the log already.
+	what, _, _ := strings.Cut(err.Error(), "\n")
+	log.Error("ending", "code", code, "error", what)
 	if role != runspec.ContainerKeeper {
 		return code, []byte(shorten(err.Error(), messageLimit))
 	}
@@ -89,11 +93,10 @@ func run(ctx context.Context, role string, cfg Config, log *slog.Logger) (code i
 
 func (c *container) play(ctx context.Context, p part) ([]byte, error) {
 	if p.phase == runspec.PhasePlan {
-		lock, err := holdLock(c.cfg.Paths.Locks, c.role)
-		if err != nil {
+		// Never closed: only the kernel may release the lock, at the very end.
+		if _, err := holdLock(c.cfg.Paths.Locks, c.role); err != nil {
 			return nil, err
 		}
-		heldLock = lock
 	}
 	data, err := os.ReadFile(c.cfg.Paths.Instructions)
 	if err != nil {
@@ -112,10 +115,6 @@ func (c *container) play(ctx context.Context, p part) ([]byte, error) {
 	c.log.Info("starting", "run", c.in.RunID, "phase", c.in.Phase, "workspace", c.in.Namespace+"/"+c.in.Workspace)
 	return p.run(c, ctx)
 }
-
-// heldLock is never closed: only the kernel may release the lock, at the very end. Without a reference the garbage
-// collector would.
-var heldLock *os.File
 
 // withTimeout ends with errTimedOut after the run's timeout.
 func (c *container) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -107,7 +107,7 @@ func TestALockTellsAbsentAliveAndEnded(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "tool")))
 	put(t, filepath.Join(dir, "tool"), "")
 	expect("while replaced", peerAlive)
-	must(t, lock.Close())
+	must(t, unix.Close(lock))
 	expect("after", peerEnded)
 }
 
@@ -136,7 +136,7 @@ func TestWaitingForKeeperEndsWithKeeper(t *testing.T) {
 	must(t, err)
 	go func() {
 		time.Sleep(20 * time.Millisecond)
-		_ = lock.Close()
+		_ = unix.Close(lock)
 	}()
 	_, err = c.waitForSignal(t.Context(), runspec.SignalFetched, time.Minute)
 	if code, _ := codeAndReason(err); code != runspec.ExitPeerEnded {

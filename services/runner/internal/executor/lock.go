@@ -14,19 +14,20 @@ import (
 
 // holdLock takes the lock that tells the other containers that this one lives. The kernel releases it when the process
 // ends, however it ends. The file gets its name only when it is locked: who sees it unlocked knows that the end has come.
-func holdLock(folder, name string) (*os.File, error) {
+// It returns the bare descriptor, which no garbage collector closes.
+func holdLock(folder, name string) (fd int, err error) {
 	temporary := filepath.Join(folder, "."+name+".starting")
-	file, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o640)
+	fd, err = unix.Open(temporary, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("taking the lock of %s: %w", name, err)
+		return -1, fmt.Errorf("taking the lock of %s: %w", name, err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("taking the lock of %s: %w", name, err), file.Close())
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return -1, errors.Join(fmt.Errorf("taking the lock of %s: %w", name, err), unix.Close(fd))
 	}
 	if err := os.Rename(temporary, filepath.Join(folder, name)); err != nil {
-		return nil, errors.Join(fmt.Errorf("taking the lock of %s: %w", name, err), file.Close())
+		return -1, errors.Join(fmt.Errorf("taking the lock of %s: %w", name, err), unix.Close(fd))
 	}
-	return file, nil
+	return fd, nil
 }
 
 // peer watches the lock of another container. Once seen, the lock is watched by its descriptor: what happens to the

@@ -76,7 +76,11 @@ func required(t *testing.T, name string) string {
 
 func newWorkspace(t *testing.T) *workspace {
 	t.Helper()
-	w := &workspace{t: t, root: t.TempDir(), repo: gittest.Serve(t, "git commit -q --allow-empty -m first")}
+	// Providers listen on sockets below TMPDIR, whose names may have 108 bytes at most: t.TempDir is too long.
+	root, err := os.MkdirTemp("", "pod-")
+	must(t, err)
+	t.Cleanup(func() { _ = removeTree(root) })
+	w := &workspace{t: t, root: root, repo: gittest.Serve(t, "git commit -q --allow-empty -m first")}
 	w.state = filepath.Join(w.root, "state.tfstate")
 	must(t, os.MkdirAll(filepath.Join(w.root, "data"), 0o755))
 	w.installTool(`exec ` + required(t, "MAGOS_TEST_TOFU") + ` "$@"`)
@@ -204,13 +208,19 @@ func (p *pod) start(role string, env ...string) *running {
 	r.cmd.WaitDelay = 5 * time.Second
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(p.t, r.cmd.Start())
-	p.t.Cleanup(func() { _ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL) })
+	p.t.Cleanup(func() {
+		if r.cmd.ProcessState == nil {
+			_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
 	return r
 }
 
 func (r *running) wait() ended {
 	r.t.Helper()
-	_ = r.cmd.Wait()
+	if err := r.cmd.Wait(); r.cmd.ProcessState == nil {
+		r.t.Fatalf("waiting for %s: %v", r.role, err)
+	}
 	message, _ := os.ReadFile(filepath.Join(r.dir, "termination-"+r.role))
 	return ended{code: r.cmd.ProcessState.ExitCode(), message: string(message), log: r.log.String()}
 }

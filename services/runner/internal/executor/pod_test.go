@@ -277,10 +277,11 @@ resource "terraform_data" "bad" {
 }
 `}), map[string]string{"pw": `hunter"22&x`, "key": "-----BEGIN KEY-----\nMIIEpAIBAAKCAQEA0Z3VS5JJ\nxY=\n-----END KEY-----\n"})
 	record, result := p.mustFail(reasonPlanFailed)
-	if result.tool.code != runspec.ExitToolFailed || result.keeper.code != runspec.ExitPeerEnded {
-		t.Errorf("tool ended with %d, keeper with %d", result.tool.code, result.keeper.code)
+	if result.tool.code != runspec.ExitToolFailed {
+		t.Errorf("tool ended with %d", result.tool.code)
 	}
-	if !strings.Contains(record.Message, "container tool ended without a plan") {
+	// OpenTofu leaves a plan file also of a plan that failed; it says inside that it is none.
+	if !strings.Contains(record.Message, "the plan is incomplete") {
 		t.Errorf("the record says %q", record.Message)
 	}
 	if !strings.Contains(result.tool.message, "the password is (masked)") || len(result.tool.message) > messageLimit {

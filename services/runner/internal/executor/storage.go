@@ -55,12 +55,9 @@ func empty(folder string) error {
 
 // removeTree removes also what a module left with folders that cannot be entered.
 func removeTree(name string) error {
-	_ = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(name, func(path string, entry fs.DirEntry, _ error) error {
 		if entry != nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700)
-			if err != nil {
-				return nil
-			}
 		}
 		return nil
 	})

@@ -93,6 +93,8 @@ func formsOf(value string) []string {
 		strings.TrimSpace(value),
 		jsonString(value),
 		hclString(value),
+		// A string that holds JSON, as jsonencode makes it, is shown escaped once more.
+		hclString(jsonString(value)),
 		strings.Trim(strconv.Quote(value), `"`),
 		url.QueryEscape(value),
 		url.PathEscape(value),
@@ -100,7 +102,8 @@ func formsOf(value string) []string {
 		base64.RawURLEncoding.EncodeToString([]byte(value)),
 	}
 	if escaped, err := json.Marshal(value); err == nil {
-		forms = append(forms, string(escaped[1:len(escaped)-1]))
+		inner := string(escaped[1 : len(escaped)-1])
+		forms = append(forms, inner, hclString(inner))
 	}
 	if strings.ContainsAny(value, "\r\n") {
 		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {

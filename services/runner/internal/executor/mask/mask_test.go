@@ -27,6 +27,7 @@ func TestKnownFormsAreMasked(t *testing.T) {
 		"json":                     {[]string{"p\"a<ss\\w\nord"}, "x" + string(quoted) + "y", `x"(masked)"y`},
 		"json without html escapes": {[]string{"p\"a<ss\\w\nord"}, `x"p\"a<ss\\w\nord"y`,
 			`x"(masked)"y`},
+		"json inside hcl":                {[]string{`hunter"22&x`}, `"\"hunter\\\"22\\u0026x\""`, `"\"(masked)\""`},
 		"hcl":                            {[]string{"abc${x}def"}, `"abc$${x}def"`, `"(masked)"`},
 		"base64":                         {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("hunter22!")), Mark},
 		"url":                            {[]string{"a b/c+d&e"}, "?q=" + url.QueryEscape("a b/c+d&e"), "?q=" + Mark},

@@ -18,12 +18,12 @@ type Group struct {
 	known map[int]struct{}
 }
 
-// Own returns the Group of this process, which reaps orphans from the first call on. There is one only: two would reap
-// each other's programs.
-var Own = sync.OnceValue(newGroup)
+// Own returns the Group of this process. There is one only: two would reap each other's programs.
+var Own = sync.OnceValue(func() *Group { return &Group{known: map[int]struct{}{}} })
 
-func newGroup() *Group {
-	g := &Group{known: map[int]struct{}{}}
+// ReapOrphans reaps for the rest of the life of the process whatever ends below it and was not started by Run. A process
+// that starts programs otherwise must not ask for it.
+func (g *Group) ReapOrphans() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
@@ -31,7 +31,6 @@ func newGroup() *Group {
 			g.reap()
 		}
 	}()
-	return g
 }
 
 // start holds the lock so that a program which ends at once is known before the reaper sees it.

@@ -102,6 +102,7 @@ func TestOrphansAreReaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
+	group.ReapOrphans()
 	var out bytes.Buffer
 	if err := group.Run(t.Context(), sh("(sleep 0.2 & echo $!)", &out), 0); err != nil {
 		t.Fatal(err)
