@@ -32,15 +32,8 @@ type podFacts struct {
 func readPod(pod *corev1.Pod, nodeGone bool, grace time.Duration, now time.Time) podFacts {
 	f := podFacts{}
 	all := f.readContainers(pod)
-	final := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	deleting := !pod.DeletionTimestamp.IsZero()
 	switch {
-	case all:
-		f.ended = true
-	case !f.started && pod.Spec.NodeName == "" && deleting:
-		// The API server binds no pod that is being deleted.
-		f.ended = true
-	case !f.started && pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, rejectedPrefix) && disruptedAt(pod).IsZero():
+	case all, !f.started && neverStarts(pod):
 		f.ended = true
 	case nodeGone && pod.Spec.NodeName != "":
 		f.suspect = true
@@ -49,12 +42,21 @@ func readPod(pod *corev1.Pod, nodeGone bool, grace time.Duration, now time.Time)
 			f.ended = !now.Before(f.provenAt)
 			f.vanished = f.ended
 		}
-	case final:
+	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 		f.suspect = true
-	case deleting && pod.Spec.NodeName != "" && now.After(pod.DeletionTimestamp.Add(overdue)):
-		f.suspect = true
+	case pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero():
+		f.suspect = now.After(pod.DeletionTimestamp.Add(overdue))
 	}
 	return f
+}
+
+// neverStarts reports whether a pod of which no container has run is kept from it for good: the API server binds no pod
+// that is being deleted, and a kubelet that rejected a pod does not take it up again.
+func neverStarts(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" && !pod.DeletionTimestamp.IsZero() {
+		return true
+	}
+	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, rejectedPrefix) && disruptedAt(pod).IsZero()
 }
 
 // overdue is how long after its grace a deleted pod may still be there before its node counts as silent.
