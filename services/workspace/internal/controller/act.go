@@ -225,7 +225,11 @@ func (r *Reconciler) resolve(ctx context.Context, w *v1alpha1.Workspace) *lifecy
 		answer.Reason = v1alpha1.ReasonRevisionNotFound
 	case rpcerr.AmbiguousRevision:
 		answer.Reason = v1alpha1.ReasonAmbiguousRevision
-	case rpcerr.RemoteUnavailable, rpcerr.SchemeNotAllowed, rpcerr.WorkspaceNotFound:
+	case rpcerr.RemoteUnavailable:
+		answer.Reason = v1alpha1.ReasonRemoteUnavailable
+	case rpcerr.SchemeNotAllowed:
+		answer.Reason = v1alpha1.ReasonSourceRefused
+	case rpcerr.WorkspaceNotFound:
 	default:
 		answer.Reason = v1alpha1.ReasonRefWatcherUnavailable
 		answer.Message = (&silentPeer{doing: "asking the refwatcher for the commit", err: err}).Error()

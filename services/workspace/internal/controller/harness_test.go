@@ -194,6 +194,7 @@ func standing() *v1alpha1.Workspace {
 	w.Annotations = v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass, For: v1alpha1.GrantSubject(w)}.Annotations()
 	w.Annotations[v1alpha1.AnnotationReconcileInterval] = "2h"
 	w.Annotations[v1alpha1.AnnotationDetectedRevision] = commitA
+	w.Annotations[v1alpha1.AnnotationDetectedFor] = v1alpha1.GrantSubject(w)
 	return w
 }
 

@@ -153,15 +153,15 @@ func TestFingerprint(t *testing.T) {
 		parts  string
 	}{
 		"nothing":                          {func(*world) {}, ""},
-		"repoURL":                          {func(x *world) { x.w.Spec.Source.RepoURL = "x" }, "source"},
-		"targetRevision":                   {func(x *world) { x.w.Spec.Source.TargetRevision = "x" }, "source"},
-		"path":                             {func(x *world) { x.w.Spec.Source.Path = "x" }, "settings"},
-		"version":                          {func(x *world) { x.w.Spec.Terraform.Version = "x" }, "settings"},
-		"engine":                           {func(x *world) { x.w.Spec.Terraform.Engine = "x" }, "settings"},
-		"tfvarsPath":                       {func(x *world) { x.w.Spec.Terraform.TfvarsPath = "x" }, "settings"},
-		"serviceAccountName":               {func(x *world) { x.w.Spec.ServiceAccountName = "x" }, "settings"},
-		"mountServiceAccountToken":         {func(x *world) { x.w.Spec.MountServiceAccountToken = true }, "settings"},
-		"another set on the Workspace":     {func(x *world) { x.w.Spec.VariableSetRef = refs("own", "other") }, "settings variables"},
+		"repoURL":                          {func(x *world) { x.w.Spec.Source.RepoURL = "x" }, "spec"},
+		"targetRevision":                   {func(x *world) { x.w.Spec.Source.TargetRevision = "x" }, "spec"},
+		"path":                             {func(x *world) { x.w.Spec.Source.Path = "x" }, "spec"},
+		"version":                          {func(x *world) { x.w.Spec.Terraform.Version = "x" }, "spec"},
+		"engine":                           {func(x *world) { x.w.Spec.Terraform.Engine = "x" }, "spec"},
+		"tfvarsPath":                       {func(x *world) { x.w.Spec.Terraform.TfvarsPath = "x" }, "spec"},
+		"serviceAccountName":               {func(x *world) { x.w.Spec.ServiceAccountName = "x" }, "spec"},
+		"mountServiceAccountToken":         {func(x *world) { x.w.Spec.MountServiceAccountToken = true }, "spec"},
+		"another set on the Workspace":     {func(x *world) { x.w.Spec.VariableSetRef = refs("own", "other") }, "spec variables"},
 		"another set on the Project":       {func(x *world) { x.p.Spec.VariableSetRef = refs("base", "other") }, "variables"},
 		"a literal":                        {func(x *world) { x.sets["base"].Spec.Variables[0] = literal("a", "2") }, "variables"},
 		"a shadowed literal":               {func(x *world) { x.sets["base"].Spec.Variables[1] = literal("shadowed", "9") }, ""},
@@ -180,7 +180,7 @@ func TestFingerprint(t *testing.T) {
 			got := of(x)
 			var parts []string
 			for _, part := range []struct{ name, was, is string }{
-				{"source", plain.Source, got.Source}, {"settings", plain.Settings, got.Settings}, {"variables", plain.Variables, got.Variables},
+				{"spec", plain.Spec, got.Spec}, {"variables", plain.Variables, got.Variables},
 			} {
 				if part.was != part.is {
 					parts = append(parts, part.name)

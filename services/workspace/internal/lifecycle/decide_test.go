@@ -15,7 +15,7 @@ func scene(edits ...func(*Snapshot)) Snapshot {
 	o := newWorld()
 	o.w.Finalizers = []string{v1alpha1.FinalizerWorkspace}
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
-	o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c1"
+	detect(o.w, "c1")
 	s := o.snapshot(o.w)
 	fingerprint := s.Inputs.Fingerprint.String()
 	o.w.Status = v1alpha1.WorkspaceStatus{
@@ -189,7 +189,7 @@ func TestPredicates(t *testing.T) {
 		"without a commit the watcher is asked": {[]func(*Snapshot){neverApplied, annotated(v1alpha1.AnnotationDetectedRevision, "")}, want{action: ActResolveRevision}},
 		"a commit that was detected before the spec was edited is not trusted": {[]func(*Snapshot){func(s *Snapshot) {
 			s.Workspace.Spec.Source.TargetRevision = "v2"
-			s.Inputs.Fingerprint.Source = SpecFingerprint(s.Workspace).Source
+			s.Inputs.Fingerprint.Spec = SpecFingerprint(s.Workspace).Spec
 			grantedAs(v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})(s)
 		}}, want{action: ActResolveRevision}},
 		"no commit at all waits, in the watcher's words": {[]func(*Snapshot){neverApplied, annotated(v1alpha1.AnnotationDetectedRevision, ""), func(s *Snapshot) {
@@ -236,7 +236,7 @@ func TestWants(t *testing.T) {
 	}{
 		"nothing":                       {nil, "", ""},
 		"never applied":                 {[]func(*Snapshot){neverApplied}, v1alpha1.TriggerSpec, "c1"},
-		"the spec differs":              {[]func(*Snapshot){func(s *Snapshot) { s.Inputs.Fingerprint.Settings = "x" }}, v1alpha1.TriggerSpec, "c1"},
+		"the spec differs":              {[]func(*Snapshot){func(s *Snapshot) { s.Inputs.Fingerprint.Spec = "x" }}, v1alpha1.TriggerSpec, "c1"},
 		"the variables differ":          {[]func(*Snapshot){func(s *Snapshot) { s.Inputs.Fingerprint.Variables = "x" }}, v1alpha1.TriggerVariables, "c1"},
 		"the variables are not known":   {[]func(*Snapshot){withoutProject}, "", ""},
 		"a new commit":                  {[]func(*Snapshot){annotated(v1alpha1.AnnotationDetectedRevision, "c2")}, v1alpha1.TriggerRevision, "c2"},

@@ -13,53 +13,43 @@ import (
 // Fingerprint identifies the inputs of a run other than its commit. Its parts tell what kind of change made it differ:
 // a spec edit gives up a waiting plan, rotated variables do not.
 type Fingerprint struct {
-	// Source is the repository and target revision: the detected commit of another source proves nothing.
-	Source string
-	// Settings is the rest of the spec that changes what a run does.
-	Settings string
+	// Spec is what of the spec changes what a run does.
+	Spec string
 	// Variables is the ordered list of winning variables with their sources; empty while it cannot be known.
 	Variables string
 }
 
-// String is the form that status keeps: the three parts, joined by hyphens.
+// String is the form that status keeps: the parts, joined by a hyphen.
 func (f Fingerprint) String() string {
-	return strings.Join([]string{f.Source, f.Settings, f.Variables}, "-")
-}
-
-// SameSpec reports whether f and other come from the same spec.
-func (f Fingerprint) SameSpec(other Fingerprint) bool {
-	return f.Source == other.Source && f.Settings == other.Settings
+	return f.Spec + "-" + f.Variables
 }
 
 // ParseFingerprint reads what String wrote. Anything else gives the zero Fingerprint, which equals no real one.
 func ParseFingerprint(text string) Fingerprint {
-	parts := strings.Split(text, "-")
-	if len(parts) != 3 {
+	spec, variables, ok := strings.Cut(text, "-")
+	if !ok {
 		return Fingerprint{}
 	}
-	return Fingerprint{Source: parts[0], Settings: parts[1], Variables: parts[2]}
+	return Fingerprint{Spec: spec, Variables: variables}
 }
 
 // SpecFingerprint returns the fingerprint of the spec of w, without variables. It covers what changes the outcome of a
 // run: source, tool, the list of VariableSets and the identity of the run; not approval, timeouts or pod annotations.
 func SpecFingerprint(w *v1alpha1.Workspace) Fingerprint {
-	type settings struct {
-		Path, Engine, Version, TfvarsPath, ServiceAccount string
-		MountToken                                        bool
-		Sets                                              []string
+	type spec struct {
+		RepoURL, TargetRevision, Path, Engine, Version, TfvarsPath, ServiceAccount string
+		MountToken                                                                 bool
+		Sets                                                                       []string
 	}
 	sets := make([]string, 0, len(w.Spec.VariableSetRef))
 	for _, ref := range w.Spec.VariableSetRef {
 		sets = append(sets, ref.Name)
 	}
-	return Fingerprint{
-		Source: Digest([]string{w.Spec.Source.RepoURL, w.Spec.Source.TargetRevision}),
-		Settings: Digest(settings{
-			Path: w.Spec.Source.Path, Engine: string(w.Spec.Terraform.Engine), Version: w.Spec.Terraform.Version,
-			TfvarsPath: w.Spec.Terraform.TfvarsPath, ServiceAccount: w.Spec.ServiceAccountName,
-			MountToken: w.Spec.MountServiceAccountToken, Sets: sets,
-		}),
-	}
+	return Fingerprint{Spec: Digest(spec{
+		RepoURL: w.Spec.Source.RepoURL, TargetRevision: w.Spec.Source.TargetRevision, Path: w.Spec.Source.Path,
+		Engine: string(w.Spec.Terraform.Engine), Version: w.Spec.Terraform.Version, TfvarsPath: w.Spec.Terraform.TfvarsPath,
+		ServiceAccount: w.Spec.ServiceAccountName, MountToken: w.Spec.MountServiceAccountToken, Sets: sets,
+	})}
 }
 
 // Digest is a short digest of the JSON of v, which holds strings, numbers, booleans and lists of them only.
@@ -69,5 +59,5 @@ func Digest(v any) string {
 		panic(fmt.Sprintf("digest of %T: %v", v, err)) // only a programming error gets here
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:16])
 }

@@ -53,7 +53,7 @@ func discardReason(s Snapshot) string {
 	if !run.AutoApply && w.AppliesAutomatically() {
 		return "autoApply was turned on, and it applies what is planned from then on"
 	}
-	if !s.Inputs.Fingerprint.SameSpec(ParseFingerprint(run.Fingerprint)) {
+	if s.Inputs.Fingerprint.Spec != ParseFingerprint(run.Fingerprint).Spec {
 		return "the spec was edited"
 	}
 	if isAwaited(&w.Status) && w.Status.ObservedGeneration != w.Generation {
@@ -80,7 +80,7 @@ func discardReason(s Snapshot) string {
 // planning the same commit again would help nobody and never end.
 func isStale(s Snapshot, g v1alpha1.Grant) bool {
 	run := s.Workspace.Status.Run
-	target := or(g.Revision, s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision])
+	target := or(g.Revision, v1alpha1.DetectedRevision(s.Workspace))
 	return target != "" && target != run.Revision || haveVariablesChanged(s)
 }
 
@@ -91,7 +91,7 @@ func haveVariablesChanged(s Snapshot) bool {
 // changedSince tells an approver what is newer than the plan.
 func changedSince(s Snapshot) []string {
 	var warnings []string
-	detected := s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision]
+	detected := v1alpha1.DetectedRevision(s.Workspace)
 	if detected != "" && detected != s.Workspace.Status.Run.Revision {
 		warnings = append(warnings, "commit "+detected+" was detected after the plan was made; it runs afterwards")
 	}

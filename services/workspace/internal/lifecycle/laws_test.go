@@ -50,7 +50,7 @@ func TestLaw1NoJobWithoutAGrantThatCoversIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newWorld()
 			o.ordered = c.ordered
-			o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c1"
+			detect(o.w, "c1")
 			setGrant(o, c.grant)
 			for range 5 {
 				pass(t, o)
@@ -77,7 +77,7 @@ func TestLaw2AtMostOneRun(t *testing.T) {
 	o := scenes(t)["applying"]
 	run := o.w.Status.Run.ID
 	o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "now"
-	o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c2"
+	detect(o.w, "c2")
 	o.version++
 	o.jobs[run+"/apply"] = job{state: RunRunning}
 	o.w.Status.Run.Phase = v1alpha1.RunApplying
@@ -153,7 +153,7 @@ func TestLaw4AnApplyIsNeverRetriedWithTheSamePlan(t *testing.T) {
 
 func TestLaw5PlanAndApplyUseOneCommitAndStatusNamesIt(t *testing.T) {
 	o := scenes(t)["planned"]
-	o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c2"
+	detect(o.w, "c2")
 	o.version++
 	run := o.w.Status.Run.ID
 	for o.w.Status.Run.ID == run && !o.w.Status.Run.Phase.Terminal() {
@@ -172,7 +172,7 @@ func TestLaw5PlanAndApplyUseOneCommitAndStatusNamesIt(t *testing.T) {
 }
 
 func TestLaw6WhatDiscardsAWaitingPlan(t *testing.T) {
-	newCommit := func(o *world) { o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c2" }
+	newCommit := func(o *world) { detect(o.w, "c2") }
 	rotated := func(o *world) { o.variables = 1 }
 	for name, c := range map[string]struct {
 		scene    string
@@ -224,7 +224,7 @@ func TestLaw6WhatDiscardsAWaitingPlan(t *testing.T) {
 
 func TestLaw8FailuresOfTheSameInputsBackOff(t *testing.T) {
 	o := newWorld()
-	o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c1"
+	detect(o.w, "c1")
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
 	var waits []time.Duration
 	var last time.Time
@@ -256,7 +256,7 @@ func TestLaw8FailuresOfTheSameInputsBackOff(t *testing.T) {
 	}
 	for name, hurry := range map[string]func(*world){
 		"a request":    func(o *world) { o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "now" },
-		"a new commit": func(o *world) { o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c2" },
+		"a new commit": func(o *world) { detect(o.w, "c2") },
 		"variables":    func(o *world) { o.variables = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {

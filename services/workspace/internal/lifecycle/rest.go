@@ -88,26 +88,14 @@ func revision(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 }
 
 // commit is the commit that a run under g uses: the granted one, the one that was resolved just now, or the detected one.
-// The last counts only where it was surely detected for the present source: right after an edit it may still be that of
-// the branch or repository before.
 func commit(s Snapshot, g v1alpha1.Grant) string {
 	switch {
 	case g.Revision != "":
 		return g.Revision
 	case s.Resolution != nil:
 		return s.Resolution.Revision
-	case isSourceUnchanged(s):
-		return s.Workspace.Annotations[v1alpha1.AnnotationDetectedRevision]
 	}
-	return ""
-}
-
-func isSourceUnchanged(s Snapshot) bool {
-	run := s.Workspace.Status.Run
-	if run == nil {
-		return s.Workspace.Generation <= 1
-	}
-	return ParseFingerprint(run.Fingerprint).Source == s.Inputs.Fingerprint.Source
+	return v1alpha1.DetectedRevision(s.Workspace)
 }
 
 // schedule begins the run that is wanted, granted and complete, unless it is too early for it.

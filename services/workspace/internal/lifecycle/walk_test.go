@@ -89,7 +89,7 @@ func events() []event {
 		change("the grant is taken", func(o *world) { setGrant(o, v1alpha1.Grant{}) }),
 		change("a commit is detected", func(o *world) {
 			next := map[string]string{"": "c1", "c1": "c2", "c2": "c1"}
-			o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = next[o.w.Annotations[v1alpha1.AnnotationDetectedRevision]]
+			detect(o.w, next[o.w.Annotations[v1alpha1.AnnotationDetectedRevision]])
 			if o.w.Spec.DiscardStalePlan {
 				o.touched = true
 			}
@@ -156,7 +156,7 @@ func scenes(tb testing.TB) map[string]*world {
 	build := func(auto bool, steps int, pinned bool) *world {
 		o := newWorld()
 		o.w.Spec.AutoApply = &auto
-		o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c1"
+		detect(o.w, "c1")
 		g := v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass}
 		if pinned {
 			o.ordered, g = true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"}
@@ -258,7 +258,7 @@ func checkSteady(t *testing.T, o *world, path string) {
 func settle(t *testing.T, o *world, path string) {
 	t.Helper()
 	o.project, o.ordered, o.missing, o.pending, o.stalled = true, false, false, nil, nil
-	o.w.Annotations[v1alpha1.AnnotationDetectedRevision] = "c2"
+	detect(o.w, "c2")
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
 	o.version++
 	for range 60 {

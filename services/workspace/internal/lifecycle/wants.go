@@ -8,7 +8,7 @@ func wanted(s Snapshot) *v1alpha1.Want {
 	if w.DeletionTimestamp != nil {
 		return nil
 	}
-	revision := w.Annotations[v1alpha1.AnnotationDetectedRevision]
+	revision := v1alpha1.DetectedRevision(w)
 	trigger := triggerAt(s, revision)
 	// A pass may already know a newer commit than the watcher has seen. It counts, or the pass would wait for the next poll.
 	if g, ok := granted(s); ok && g.Scope == v1alpha1.ScopeRun && g.Revision != "" && (trigger == "" || trigger == v1alpha1.TriggerDrift) {
@@ -71,7 +71,7 @@ func triggerAfterFailure(s Snapshot, target string) v1alpha1.Trigger {
 	f := s.Workspace.Status.Failures
 	failed := ParseFingerprint(f.Fingerprint)
 	switch {
-	case !s.Inputs.Fingerprint.SameSpec(failed):
+	case s.Inputs.Fingerprint.Spec != failed.Spec:
 		return v1alpha1.TriggerSpec
 	case target != "" && target != f.Revision:
 		return v1alpha1.TriggerRevision
@@ -87,7 +87,7 @@ func difference(s Snapshot, target string) v1alpha1.Trigger {
 	}
 	now, then := s.Inputs.Fingerprint, ParseFingerprint(applied.Fingerprint)
 	switch {
-	case !now.SameSpec(then):
+	case now.Spec != then.Spec:
 		return v1alpha1.TriggerSpec
 	case target != "" && target != applied.Revision:
 		return v1alpha1.TriggerRevision
@@ -102,7 +102,7 @@ func failedAlready(s Snapshot, target string) bool {
 	f := s.Workspace.Status.Failures
 	failed := ParseFingerprint(f.Fingerprint)
 	sameVariables := !s.Inputs.Known() || s.Inputs.Fingerprint.Variables == failed.Variables
-	return s.Inputs.Fingerprint.SameSpec(failed) && sameVariables && (target == "" || target == f.Revision)
+	return s.Inputs.Fingerprint.Spec == failed.Spec && sameVariables && (target == "" || target == f.Revision)
 }
 
 func isDriftDue(s Snapshot) bool {

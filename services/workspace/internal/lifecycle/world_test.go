@@ -64,6 +64,12 @@ const (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// detect is what the refwatcher does.
+func detect(w *v1alpha1.Workspace, commit string) {
+	w.Annotations[v1alpha1.AnnotationDetectedRevision] = commit
+	w.Annotations[v1alpha1.AnnotationDetectedFor] = v1alpha1.GrantSubject(w)
+}
+
 func newWorld() *world {
 	w := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Name: "vpc", Namespace: "team", UID: "u-1", Generation: 1, Annotations: map[string]string{}}}
 	w.Spec.ProjectRef.Name = "net"

@@ -19,7 +19,7 @@ func render(w *v1alpha1.Workspace) *pb.Workspace {
 		Reason:           st.Reason,
 		Message:          st.Message,
 		ObservedRevision: st.ObservedRevision,
-		DetectedRevision: w.Annotations[v1alpha1.AnnotationDetectedRevision],
+		DetectedRevision: v1alpha1.DetectedRevision(w),
 		Run:              renderRun(st.Run),
 		NextReconcileAt:  timestamp(st.NextReconcileTime),
 	}
