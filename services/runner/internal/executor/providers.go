@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,20 +90,19 @@ func (c *container) initialize(ctx context.Context, tool, module, installation s
 // of the module. The distinction only chooses the reason that people see.
 var fetchWords = []string{
 	"Failed to query available provider packages", "Failed to install provider", "Could not retrieve", "Module not found",
-	"Failed to download module", "Could not download module", "Error accessing remote module registry", "checksums",
+	"Failed to download module", "Could not download module", "Error accessing remote module registry",
 }
 
 func initFailed(err error, tool string, out *toolOutput) error {
 	words := out.lastWords()
-	for _, word := range fetchWords {
-		// The tools break lines where they like.
-		if strings.Contains(strings.Join(strings.Fields(words), " "), word) {
-			if word == "checksums" {
-				words += fmt.Sprintf("\nThe lock file has no checksum for this platform: run `%s providers lock -platform=%s_%s` and commit %s.",
-					filepath.Base(tool), runtime.GOOS, runtime.GOARCH, lockFileName)
-			}
-			return failf(runspec.ExitFetchFailed, reasonFetchFailed, "fetching modules and providers: %w%s", err, words)
-		}
+	// The tools break lines where they like.
+	flat := strings.Join(strings.Fields(words), " ")
+	if strings.Contains(flat, "checksums previously recorded") {
+		words += fmt.Sprintf("\nThe lock file has no checksum for this platform: run `%s providers lock -platform=%s_%s` and commit %s.",
+			filepath.Base(tool), runtime.GOOS, runtime.GOARCH, lockFileName)
+	}
+	if slices.ContainsFunc(fetchWords, func(word string) bool { return strings.Contains(flat, word) }) {
+		return failf(runspec.ExitFetchFailed, reasonFetchFailed, "fetching modules and providers: %w%s", err, words)
 	}
 	return failf(runspec.ExitToolFailed, reasonPlanFailed, "initializing the module: %w%s", err, words)
 }
