@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -100,7 +101,7 @@ func (f *fixture) bindRoles() {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
 	for {
 		var role rbacv1.ClusterRole // a Role has the same fields, as far as they are used
-		if err := decoder.Decode(&role); err == io.EOF {
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
 			return
 		} else {
 			f.must(err)

@@ -109,6 +109,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 			return err
 		}
 		return r.startApply(ctx, seen, d)
+	case lifecycle.ActNone, lifecycle.ActRecordRun, lifecycle.ActRecordPlanned, lifecycle.ActRecordEnd:
+		// Nothing is done outside.
 	case lifecycle.ActResolveRevision:
 		return fmt.Errorf("deciding about %s: the revision was resolved and is asked for again", client.ObjectKeyFromObject(w))
 	}

@@ -58,6 +58,7 @@ func followPlan(s Snapshot) Decision {
 		return endAs(s, view, v1alpha1.ReasonPlanFailed)
 	case RunVoid:
 		return endAs(s, view, v1alpha1.ReasonInterrupted)
+	case RunAbsent:
 	}
 	return cancel(s, Plan, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, "the plan Job does not exist any more; the next attempt plans again")
 }
@@ -103,6 +104,7 @@ func followApply(s Snapshot) Decision {
 		return endAs(s, view, v1alpha1.ReasonApplyFailed)
 	case RunVoid:
 		return endAs(s, view, v1alpha1.ReasonInterrupted)
+	case RunAbsent:
 	}
 	return cancel(s, Apply, v1alpha1.RunFailed, v1alpha1.ReasonRunLost,
 		"the apply was asked for and its Job does not exist; a plan is never applied twice, so the next attempt plans again")

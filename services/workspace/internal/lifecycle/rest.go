@@ -57,12 +57,11 @@ func unresolvedMessage(unresolved []Unresolved) string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(unresolved)-named))
 			break
 		}
-		switch {
-		case u.Key == "":
+		if u.Key == "" {
 			parts = append(parts, fmt.Sprintf("%s %s: %s", u.Kind, u.Name, u.Reason))
-		default:
-			parts = append(parts, fmt.Sprintf("variable %s, key %s of %s %s: %s", u.Variable, u.Key, u.Kind, u.Name, u.Reason))
+			continue
 		}
+		parts = append(parts, fmt.Sprintf("variable %s, key %s of %s %s: %s", u.Variable, u.Key, u.Kind, u.Name, u.Reason))
 	}
 	return "variables are missing: " + strings.Join(parts, "; ")
 }

@@ -11,7 +11,7 @@ import (
 // MaxBackOff bounds the time between two attempts with the same inputs.
 const MaxBackOff = time.Hour
 
-// minInterval is the shortest interval that a person may write; less would only heat the cluster.
+// minInterval is the shortest interval that is used; less would only heat the cluster.
 const minInterval = time.Second
 
 // maxInterval is about a century: anything longer is a typing error and would overflow sums of times.
@@ -21,7 +21,7 @@ const maxInterval = 100 * 365 * 24 * time.Hour
 type InvalidAnnotation struct {
 	// Name of the annotation.
 	Name string
-	// Value that it has.
+	// Value that it has, at most 64 bytes of it.
 	Value string
 	// Default that is used instead.
 	Default time.Duration
@@ -29,8 +29,7 @@ type InvalidAnnotation struct {
 
 // String says what is wrong and what to write instead.
 func (i InvalidAnnotation) String() string {
-	return fmt.Sprintf("annotation %s is %q, which is no duration of at least %s: write one such as 90s, 5m or 1h30m; until then %s is used",
-		i.Name, i.Value, minInterval, i.Default)
+	return fmt.Sprintf("annotation %s is %q: write a positive duration such as 90s, 5m or 1h30m; until then %s is used", i.Name, i.Value, i.Default)
 }
 
 // InvalidAnnotations lists the annotations of w that cannot be understood.
@@ -40,29 +39,29 @@ func InvalidAnnotations(w *v1alpha1.Workspace) []InvalidAnnotation {
 		{Name: v1alpha1.AnnotationReconcileInterval, Default: v1alpha1.DefaultReconcileInterval},
 		{Name: v1alpha1.AnnotationGitPollInterval, Default: v1alpha1.DefaultGitPollInterval},
 	} {
-		value, set := w.Annotations[a.Name]
-		if !set {
+		value := w.Annotations[a.Name]
+		if value == "" {
 			continue
 		}
 		if _, ok := parseInterval(value); !ok {
-			a.Value = value
+			a.Value = value[:min(len(value), 64)]
 			invalid = append(invalid, a)
 		}
 	}
 	return invalid
 }
 
-// ReconcileInterval is the time between an apply and the next drift plan of w.
+// ReconcileInterval is the time between an apply and the next drift plan of w, at least a second.
 func ReconcileInterval(w *v1alpha1.Workspace) time.Duration {
 	if interval, ok := parseInterval(w.Annotations[v1alpha1.AnnotationReconcileInterval]); ok {
-		return interval
+		return max(interval, minInterval)
 	}
 	return v1alpha1.DefaultReconcileInterval
 }
 
 func parseInterval(value string) (time.Duration, bool) {
 	interval, err := time.ParseDuration(value)
-	return interval, err == nil && interval >= minInterval && interval <= maxInterval
+	return interval, err == nil && interval > 0 && interval <= maxInterval
 }
 
 // backOff is how long the inputs of w rest after count failures: the interval, doubled each time, at most MaxBackOff.

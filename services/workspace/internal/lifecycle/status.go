@@ -93,6 +93,8 @@ func recordEnd(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 			Count: count, LastAt: now, LastReason: d.End.Reason, Message: d.End.Message,
 			Revision: run.Revision, Fingerprint: run.Fingerprint,
 		}
+	default:
+		// A run that was given up proves nothing, for better or worse.
 	}
 }
 

@@ -150,6 +150,7 @@ func (o *world) passOn(w *v1alpha1.Workspace, version int, f fault) error {
 			return o.broken
 		}
 		return o.deliver(call{d.Run.ID, Apply, d.Run.PlanDigest, d.Run.Revision}, f, s)
+	default:
 	}
 	outcome, err := o.act(s, d, f)
 	if err != nil || outcome == nil || f == crashed {
@@ -186,6 +187,7 @@ func (o *world) act(s Snapshot, d Decision, f fault) (*Outcome, error) {
 		if f == lostAfter {
 			return nil, nil
 		}
+	default:
 	}
 	return done, nil
 }
@@ -269,6 +271,8 @@ func (o *world) writeMetadata(d Decision) error {
 			return fmt.Errorf("law 9: the finalizer goes while a run lives")
 		}
 		o.gone = true
+	default:
+		return fmt.Errorf("%s writes no metadata", d.Action)
 	}
 	o.version++
 	return nil
@@ -311,7 +315,7 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 	news := old.Run == nil || old.Run.Phase != run.Phase
 	plan, apply := o.jobs[run.ID+"/plan"], o.jobs[run.ID+"/apply"]
 	switch {
-	case news && run.Phase == v1alpha1.RunSucceeded && !(plan.state == RunSucceeded && plan.empty || apply.state == RunSucceeded):
+	case news && run.Phase == v1alpha1.RunSucceeded && apply.state != RunSucceeded && (plan.state != RunSucceeded || !plan.empty):
 		return fmt.Errorf("law 10: status claims a success that never was")
 	case news && run.Phase == v1alpha1.RunPlanned && plan.state != RunSucceeded:
 		return fmt.Errorf("law 10: status claims a plan that never was")

@@ -131,7 +131,7 @@ func succeed(run *runnerv1alpha1.Run, empty bool) {
 }
 
 // enter counts a call. The returned function is to be asked for the error once the effect is there.
-func (r *Runner) enter(method string, key *runnerv1alpha1.RunKey) (before error, after func() error) {
+func (r *Runner) enter(method string, key *runnerv1alpha1.RunKey) (after func() error, before error) {
 	r.calls = append(r.calls, method+" "+name(key))
 	lost := rpcerr.New(codes.Unavailable, rpcerr.KubernetesUnavailable, "lost")
 	side := Nothing
@@ -140,23 +140,23 @@ func (r *Runner) enter(method string, key *runnerv1alpha1.RunKey) (before error,
 	}
 	switch {
 	case r.refuse != nil:
-		return r.refuse, nil
+		return nil, r.refuse
 	case side == Request:
-		return lost, nil
+		return nil, lost
 	}
-	return nil, func() error {
+	return func() error {
 		if side == Answer {
 			return lost
 		}
 		return nil
-	}
+	}, nil
 }
 
 // StartRun makes a Job, under the conditions of the contract.
 func (r *Runner) StartRun(ctx context.Context, request *runnerv1alpha1.StartRunRequest) (*runnerv1alpha1.StartRunResponse, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	before, after := r.enter("StartRun", request.GetKey())
+	after, before := r.enter("StartRun", request.GetKey())
 	if before != nil {
 		return nil, before
 	}
@@ -222,7 +222,7 @@ func (r *Runner) checkRecord(ctx context.Context, request *runnerv1alpha1.StartR
 func (r *Runner) GetRun(_ context.Context, request *runnerv1alpha1.GetRunRequest) (*runnerv1alpha1.GetRunResponse, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	before, after := r.enter("GetRun", request.GetKey())
+	after, before := r.enter("GetRun", request.GetKey())
 	if before != nil {
 		return nil, before
 	}
@@ -237,7 +237,7 @@ func (r *Runner) GetRun(_ context.Context, request *runnerv1alpha1.GetRunRequest
 func (r *Runner) CancelRun(_ context.Context, request *runnerv1alpha1.CancelRunRequest) (*runnerv1alpha1.CancelRunResponse, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	before, after := r.enter("CancelRun", request.GetKey())
+	after, before := r.enter("CancelRun", request.GetKey())
 	if before != nil {
 		return nil, before
 	}
