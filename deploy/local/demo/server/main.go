@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/cgi"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,17 +21,16 @@ func main() {
 	listen := flag.String("listen", ":8080", "address to listen on")
 	data := flag.String("data", "/data", "folder of the repositories, which outlives the process")
 	mirror := flag.String("mirror", "/mirror", "folder with tools and providers")
-	backend := flag.String("backend", "/usr/lib/git-core/git-http-backend", "git's own server program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *listen, *data, *mirror, *backend); err != nil {
+	if err := run(ctx, *listen, *data, *mirror); err != nil {
 		slog.Error("the demo server ends", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, listen, data, mirror, backend string) error {
+func run(ctx context.Context, listen, data, mirror string) error {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		return fmt.Errorf("looking for git: %w", err)
@@ -40,7 +38,7 @@ func run(ctx context.Context, listen, data, mirror, backend string) error {
 	if err := seed(ctx, git, data); err != nil {
 		return err
 	}
-	server := &http.Server{Addr: listen, Handler: handler(data, mirror, backend), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: listen, Handler: handler(git, data, mirror), ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -55,20 +53,12 @@ func run(ctx context.Context, listen, data, mirror, backend string) error {
 	return nil
 }
 
-func handler(data, mirror, backend string) http.Handler {
+func handler(git, data, mirror string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	for _, folder := range []string{"tools", "providers"} {
 		mux.Handle("GET /"+folder+"/", http.StripPrefix("/"+folder, http.FileServer(http.Dir(filepath.Join(mirror, folder)))))
 	}
-	mux.Handle("/", &cgi.Handler{
-		Path: backend,
-		Dir:  data,
-		Env: []string{
-			"GIT_PROJECT_ROOT=" + data, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + data,
-			// The folder belongs to root and the pod's group, which git takes for somebody else's.
-			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
-		},
-	})
+	mux.Handle("/", gitHandler{git: git, data: data}.routes())
 	return mux
 }

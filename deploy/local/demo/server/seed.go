@@ -58,9 +58,7 @@ func seed(ctx context.Context, git, data string) error {
 func runGit(ctx context.Context, git, dir string, arguments ...string) error {
 	command := exec.CommandContext(ctx, git, arguments...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=Magos demo", "GIT_AUTHOR_EMAIL=demo@magos.invalid",
-		"GIT_COMMITTER_NAME=Magos demo", "GIT_COMMITTER_EMAIL=demo@magos.invalid")
+	command.Env = environment(dir)
 	var said bytes.Buffer
 	command.Stdout, command.Stderr = &said, &said
 	if err := command.Run(); err != nil {

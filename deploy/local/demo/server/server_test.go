@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -8,8 +9,6 @@ import (
 	"strings"
 	"testing"
 )
-
-const backend = "/usr/lib/git-core/git-http-backend"
 
 func gitIn(t *testing.T, dir string, arguments ...string) string {
 	t.Helper()
@@ -33,13 +32,18 @@ func TestTheRepositoryIsServedAndOutlivesTheServer(t *testing.T) {
 	if err := seed(t.Context(), git, data); err != nil {
 		t.Fatal(err)
 	}
-	first := httptest.NewServer(handler(data, mirror, backend))
+	first := httptest.NewServer(handler(git, data, mirror))
 	clone := filepath.Join(t.TempDir(), "clone")
 	gitIn(t, ".", "clone", "--quiet", first.URL+"/demo.git", clone)
 	if _, err := os.Stat(filepath.Join(clone, "env", "prod", "main.tf")); err != nil {
 		t.Error(err)
 	}
-	gitIn(t, clone, "commit", "--quiet", "--allow-empty", "--message=second")
+	// Large enough for git to send it in chunks and packed.
+	if err := os.WriteFile(filepath.Join(clone, "large"), bytes.Repeat([]byte("0123456789abcdef"), 1<<17), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gitIn(t, clone, "add", "large")
+	gitIn(t, clone, "commit", "--quiet", "--message=second")
 	gitIn(t, clone, "push", "--quiet", "origin", "main")
 	first.Close()
 
@@ -47,11 +51,20 @@ func TestTheRepositoryIsServedAndOutlivesTheServer(t *testing.T) {
 	if err := seed(t.Context(), git, data); err != nil {
 		t.Fatal(err)
 	}
-	second := httptest.NewServer(handler(data, mirror, backend))
+	second := httptest.NewServer(handler(git, data, mirror))
 	defer second.Close()
 	head := gitIn(t, clone, "rev-parse", "HEAD")
 	if listed := gitIn(t, ".", "ls-remote", second.URL+"/demo.git", "refs/heads/main"); !strings.HasPrefix(listed, head) {
 		t.Errorf("the server has %q, want the pushed commit %s", listed, head)
+	}
+	// By protocol versions 0 and 2, and a single commit, as run pods fetch it.
+	for _, version := range []string{"0", "2"} {
+		again := filepath.Join(t.TempDir(), "again")
+		gitIn(t, ".", "init", "--quiet", again)
+		gitIn(t, again, "-c", "protocol.version="+version, "fetch", "--quiet", "--depth=1", second.URL+"/demo.git", "main")
+		if got := gitIn(t, again, "rev-parse", "FETCH_HEAD"); got != head {
+			t.Errorf("protocol version %s fetches %s, want %s", version, got, head)
+		}
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 {
 		t.Errorf("the data folder holds %v (%v), want the repository alone", entries, err)
@@ -69,8 +82,10 @@ func TestTheMirrorServesFilesAndNothingBesideThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	server := handler(t.TempDir(), mirror, backend)
-	for path, want := range map[string]int{"/tools/opentofu/sums": 200, "/tools/none": 404, "/tools/..%2f..%2fsecret": 404, "/healthz": 200} {
+	server := handler("git", t.TempDir(), mirror)
+	for path, want := range map[string]int{"/tools/opentofu/sums": 200, "/tools/none": 404, "/tools/..%2f..%2fsecret": 404, "/healthz": 200,
+		"/none.git/info/refs?service=git-upload-pack": 404, "/demo.git/info/refs": 403, "/demo.git/info/refs?service=git-shell": 403,
+	} {
 		answer := httptest.NewRecorder()
 		server.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 		if answer.Code != want {
