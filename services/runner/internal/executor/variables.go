@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/sys/unix"
 
 	"magosproject.io/services/runner/internal/executor/tfvars"
@@ -77,16 +76,17 @@ func readLimited(name string, limit int64) ([]byte, error) {
 // given is how the variables reach the tool.
 type given struct {
 	environment []string
-	// large is a file in memory for what no environment can carry; nil if there is none.
-	large *os.File
+	// large is a file in memory for what no environment can carry, and largeName a link that leads the tool to it; nil
+	// and empty if there is none.
+	large     *os.File
+	largeName string
 }
 
-// arguments of the tool. The file is inherited as its first descriptor after the standard ones.
 func (g given) arguments() []string {
 	if g.large == nil {
 		return nil
 	}
-	return []string{"-var-file=/proc/self/fd/3"}
+	return []string{"-var-file=" + g.largeName}
 }
 
 func (g given) files() []*os.File {
@@ -107,8 +107,7 @@ func (g given) close() {
 // merely looks like a list are different things, so only a declared string is certain.
 func (c *container) give(variables []variable, declared tfvars.Declared) (given, error) {
 	var g given
-	file := hclwrite.NewEmptyFile()
-	large := false
+	large := map[string]string{}
 	for _, v := range variables {
 		declaredType, isDeclared := declared[v.name]
 		entry := v.environment()
@@ -126,18 +125,30 @@ func (c *container) give(variables []variable, declared tfvars.Declared) (given,
 			return given{}, failf(runspec.ExitToolFailed, reasonPlanFailed,
 				"variable %s has %d bytes; more than %d can only be passed as UTF-8 text, and it is not", v.name, len(v.value), environmentLimit)
 		default:
-			file.Body().SetAttributeValue(v.name, cty.StringVal(v.value))
-			large = true
+			large[v.name] = v.value
 			continue
 		}
 		g.environment = append(g.environment, entry)
 	}
-	if !large {
-		return g, nil
+	return g, g.carry(large, c.cfg.Paths.Scratch)
+}
+
+// carry puts values into a file in memory. It is JSON, which the tools know by the name of the file alone, and read in
+// linear time, unlike their own syntax. The tool inherits it as its first descriptor after the standard ones.
+func (g *given) carry(large map[string]string, scratch string) error {
+	if len(large) == 0 {
+		return nil
 	}
-	var err error
-	g.large, err = inMemory(file.Bytes())
-	return g, err
+	content, err := json.Marshal(large)
+	if err != nil {
+		return fmt.Errorf("writing large variables: %w", err)
+	}
+	g.largeName = filepath.Join(scratch, "large.tfvars.json")
+	if err := os.Symlink("/proc/self/fd/3", g.largeName); err != nil {
+		return fmt.Errorf("naming the file of large variables: %w", err)
+	}
+	g.large, err = inMemory(content)
+	return err
 }
 
 // inMemory returns a file that has no name in any file system.
