@@ -133,25 +133,51 @@ var hclEscapes = strings.NewReplacer(
 func hclString(value string) string { return hclEscapes.Replace(value) }
 
 // leaves returns the strings inside a value that is a list or an object, in JSON or in the tools' own syntax.
-func leaves(value string) []string {
-	trimmed := strings.TrimSpace(value)
+func leaves(text string) []string {
+	trimmed := strings.TrimSpace(text)
 	if !strings.HasPrefix(trimmed, "{") && !strings.HasPrefix(trimmed, "[") {
+		return nil
+	}
+	var found []string
+	var parsed any
+	if json.Unmarshal([]byte(trimmed), &parsed) == nil {
+		return stringsIn(parsed, found)
+	}
+	if len(trimmed) > maxExpression {
 		return nil
 	}
 	expression, diagnostics := hclsyntax.ParseExpression([]byte(trimmed), "value", hcl.InitialPos)
 	if diagnostics.HasErrors() {
 		return nil
 	}
-	parsed, diagnostics := expression.Value(nil)
+	value, diagnostics := expression.Value(nil)
 	if diagnostics.HasErrors() {
 		return nil
 	}
-	var found []string
-	_ = cty.Walk(parsed, func(_ cty.Path, v cty.Value) (bool, error) {
+	_ = cty.Walk(value, func(_ cty.Path, v cty.Value) (bool, error) {
 		if v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
 			found = append(found, v.AsString())
 		}
 		return true, nil
 	})
+	return found
+}
+
+// maxExpression bounds what is parsed in the tools' own syntax, in bytes: the parser takes time by the square of it.
+const maxExpression = 32 << 10
+
+func stringsIn(value any, found []string) []string {
+	switch value := value.(type) {
+	case string:
+		return append(found, value)
+	case []any:
+		for _, element := range value {
+			found = stringsIn(element, found)
+		}
+	case map[string]any:
+		for _, element := range value {
+			found = stringsIn(element, found)
+		}
+	}
 	return found
 }
