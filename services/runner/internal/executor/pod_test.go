@@ -250,7 +250,9 @@ func TestABrokenSealIsNotApplied(t *testing.T) {
 			must(t, os.WriteFile(c.file, append(append([]byte{}, original...), '\n'), info.Mode()))
 			must(t, os.Chmod(c.file, info.Mode()))
 			restore = func() {
+				must(t, os.Remove(c.file))
 				must(t, os.WriteFile(c.file, original, info.Mode()))
+				must(t, os.Chmod(c.file, info.Mode()))
 			}
 		} else {
 			c.change(apply)
