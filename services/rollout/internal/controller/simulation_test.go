@@ -82,7 +82,7 @@ func (s *simulation) advance(w, after *v1alpha1.Workspace) {
 		s.advanceRun(w, st, granted && grant.Scope == v1alpha1.ScopeRun)
 		return
 	}
-	target := w.Annotations[v1alpha1.AnnotationDetectedRevision]
+	target := v1alpha1.DetectedRevision(w)
 	if granted && grant.Revision != "" {
 		target = grant.Revision
 	}
@@ -180,7 +180,9 @@ func (s *simulation) detect(commit string) {
 		s.t.Fatal(err)
 	}
 	for i := range list.Items {
-		annotate(s.t, s.admin, &list.Items[i], v1alpha1.AnnotationDetectedRevision, commit)
+		w := &list.Items[i]
+		annotate(s.t, s.admin, w, v1alpha1.AnnotationDetectedRevision, commit)
+		annotate(s.t, s.admin, w, v1alpha1.AnnotationDetectedFor, v1alpha1.GrantSubject(w))
 	}
 }
 

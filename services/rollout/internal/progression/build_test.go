@@ -111,7 +111,10 @@ func failures(commit string) option {
 }
 
 func detected(commit string) option {
-	return func(m *v1alpha1.Workspace) { m.Annotations[v1alpha1.AnnotationDetectedRevision] = commit }
+	return func(m *v1alpha1.Workspace) {
+		m.Annotations[v1alpha1.AnnotationDetectedRevision] = commit
+		m.Annotations[v1alpha1.AnnotationDetectedFor] = v1alpha1.GrantSubject(m)
+	}
 }
 
 func deleting(m *v1alpha1.Workspace) {

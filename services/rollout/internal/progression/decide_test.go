@@ -251,6 +251,22 @@ func TestOrderedSteps(t *testing.T) {
 			resolved: map[Key]Resolution{mainKey: {Reason: v1alpha1.ReasonRefWatcherUnavailable, Message: "connection refused"}},
 			phase:    progressing, reason: v1alpha1.ReasonRefWatcherUnavailable, message: "connection refused",
 		},
+		"an owed run of the applied commit makes a pass": {
+			rollout: afterPass(commitA, all...), resolved: resolved(commitA),
+			members: members(member("d", "dev", applied(commitA, passID), revision, wantsRevision(commitA)), member("p", "prod", applied(commitA, passID))),
+			grants:  "d Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
+		},
+		"a commit that the remote does not have any more makes none": {
+			rollout: afterPass(commitB, all...), resolved: resolved(commitB),
+			members: members(member("d", "dev", applied(commitB, passID), revision, wantsRevision(commitA)), member("p", "prod", applied(commitB, passID))),
+			phase:   succeeded, reason: v1alpha1.ReasonPassSucceeded, step: 1,
+		},
+		"a commit that cannot be confirmed makes none, and says so": {
+			rollout:  afterPass(commitA, all...),
+			resolved: map[Key]Resolution{mainKey: {Reason: v1alpha1.ReasonRefWatcherUnavailable, Message: "connection refused"}},
+			members:  members(member("d", "dev", applied(commitA, passID), revision, wantsRevision(commitB)), member("p", "prod", applied(commitA, passID))),
+			phase:    succeeded, reason: v1alpha1.ReasonRefWatcherUnavailable, step: 1, message: "connection refused",
+		},
 		"edited steps count from the next pass": {
 			rollout: edited(inPass(0, commitA, all...), "prod", "dev"), members: members(member("d", "dev", spec), member("p", "prod", spec)),
 			grants: "d Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, message: "the edited steps count from the next pass",
@@ -263,6 +279,10 @@ func TestOrderedSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { c.check(t) })
 	}
+}
+
+func wantsRevision(commit string) option {
+	return func(m *v1alpha1.Workspace) { m.Status.Wants.Revision = commit }
 }
 
 func members(all ...*v1alpha1.Workspace) []*v1alpha1.Workspace { return all }

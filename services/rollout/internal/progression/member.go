@@ -90,13 +90,14 @@ func wantsAtPin(m *v1alpha1.Workspace) bool {
 	return want != nil && want.Trigger != v1alpha1.TriggerDrift && !wantsCommit(m)
 }
 
-// wantsCommit reports whether all that m wants is another commit than the applied one, or a further attempt at one.
+// wantsCommit reports whether all that m wants is another commit than the applied one, or a further attempt at one. A want for the
+// applied commit itself is more: a run that was given up, or failed, and is owed.
 func wantsCommit(m *v1alpha1.Workspace) bool {
 	want, a := m.Status.Wants, m.Status.Applied
-	if want == nil {
+	if want == nil || a == nil || want.Revision == a.Revision {
 		return false
 	}
-	return want.Trigger == v1alpha1.TriggerRevision || want.Trigger == v1alpha1.TriggerRetry && a != nil && a.Revision != want.Revision
+	return want.Trigger == v1alpha1.TriggerRevision || want.Trigger == v1alpha1.TriggerRetry
 }
 
 // appliedByDrift reports whether the proof comes from a run that was not meant to bring anything new.

@@ -251,7 +251,7 @@ func (w *walk) refused(c current) bool {
 func (w *walk) newCommit(members cohorts) bool {
 	for _, m := range members.outside(-1) {
 		key := KeyOf(m)
-		pin, hint := w.recorded(key), m.Annotations[v1alpha1.AnnotationDetectedRevision]
+		pin, hint := w.recorded(key), v1alpha1.DetectedRevision(m)
 		if pin == "" || hint == "" || hint == pin {
 			continue
 		}
