@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"magosproject.io/deploy/local/cluster"
 )
 
@@ -25,6 +28,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// The client would complain at length about having nowhere to log to.
+	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, m)
 	stop()

@@ -12,10 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/deploy/local/up"
@@ -34,6 +36,8 @@ type figures struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The client would complain at length about having nowhere to log to.
+	ctrllog.SetLogger(logr.Discard())
 	out, err := run(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
