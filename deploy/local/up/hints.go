@@ -50,7 +50,7 @@ func (i *Installation) hints(workspaceService string) string {
 `, chart.Namespace, chart.Namespace, demo.Namespace, demo.Namespace, address)
 	fmt.Fprintf(&b, "  make demo-push        # commits to the demo repository and shows the commit go from dev to prod\n")
 	if i.local != nil {
-		fmt.Fprintf(&b, "  git clone %s   # from inside the cluster; `kubectl -n %s port-forward service/%s 8080:80` brings it here\n", demo.RepositoryURL, demo.Namespace, demo.Server)
+		fmt.Fprintf(&b, "  git clone http://$(kubectl -n %s get service %s -o jsonpath='{.spec.clusterIP}')/demo.git   # change, commit and push by hand\n", demo.Namespace, demo.Server)
 	}
 	fmt.Fprintf(&b, "  make down             # removes all of it\n")
 	return b.String()

@@ -20,7 +20,7 @@ func (s Sources) Run(ctx context.Context, progress io.Writer) (Image, error) {
 	return newImage("magos-run", spec)
 }
 
-// runTree is what is in the run image.
+// runTree is what is in the run image. Its entrypoint is magos-exec.
 func (s Sources) runTree(ctx context.Context, progress io.Writer) (image.Spec, error) {
 	executor, err := s.build(ctx, progress, "services/runner", "./cmd/magos-exec", "magos-exec")
 	if err != nil {
