@@ -2,9 +2,7 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -47,7 +45,9 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 	if _, err := t.run(ctx, "init", "-get=false", "-lockfile=readonly", "-input=false", "-no-color"); err != nil {
 		return nil, err
 	}
-	c.warnWithoutBackend(t.dir)
+	if err := requireBackend(t.dir); err != nil {
+		return nil, err
+	}
 	args := []string{"plan", "-input=false", "-no-color", "-out=" + c.cfg.Paths.plan(c.in.RunID)}
 	if ready.TfvarsFile != "" {
 		args = append(args, "-var-file="+filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.TfvarsFile))
@@ -78,14 +78,6 @@ func (c *container) prepareVariables(ready fetched, variables []variable) (given
 		return given{}, err
 	}
 	return c.give(variables, declared)
-}
-
-// warnWithoutBackend looks for what init remembers of a backend. Without one the state lies in the working copy, which
-// does not outlive the run.
-func (c *container) warnWithoutBackend(dir string) {
-	if _, err := os.Lstat(filepath.Join(dir, dataName, "terraform.tfstate")); errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("the module declares no backend: its state is lost when the run ends, and the next run creates everything again")
-	}
 }
 
 // tool runs terraform or tofu for one part.
