@@ -2,20 +2,15 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/rpcerr"
-	"magosproject.io/internal/testcluster/crash"
 )
 
 func (h *harness) threeEnvironments() {
@@ -287,82 +282,6 @@ func (f failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 	return nil
 }
 
-// A new leader whose cache is behind sees the Rollout at an earlier step. Members are as they are.
-func TestOlderViewOfThePassGrantsNothing(t *testing.T) {
-	h := newHarness(t)
-	h.threeEnvironments()
-	h.mustReconcile()
-	old := h.rollout()
-	h.settle()
-	// dev has lost its grant; in the old view it is dev's turn, and it is not done there.
-	dev := h.workspace("d")
-	dev.Status.Applied.Pass, dev.Status.Wants = "other", &v1alpha1.Want{Trigger: v1alpha1.TriggerManual, Since: dev.CreationTimestamp}
-	if err := h.admin.Status().Update(t.Context(), dev); err != nil {
-		t.Fatal(err)
-	}
-	h.restart(0, crash.Before)
-	h.reconciler.config.Client = interceptor.NewClient(h.process, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			if r, ok := o.(*v1alpha1.Rollout); ok {
-				old.DeepCopyInto(r)
-				return nil
-			}
-			return c.Get(ctx, key, o, options...)
-		},
-	})
-	h.mustReconcile()
-	if held := heldGrant(h.workspace("d")); len(held) > 0 {
-		t.Errorf("dev was granted %v on an old view of the pass", held)
-	}
-}
-
-// A cache that has not seen a new Rollout still takes the Project for the orchestrator.
-func TestOlderViewWithoutTheRolloutGrantsNothing(t *testing.T) {
-	h := newHarness(t)
-	h.threeEnvironments()
-	h.reconciler.config.Client = interceptor.NewClient(h.process, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			if _, ok := o.(*v1alpha1.Rollout); ok {
-				return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("rollouts").GroupResource(), key.Name)
-			}
-			return c.Get(ctx, key, o, options...)
-		},
-	})
-	h.mustReconcile()
-	for _, name := range []string{"d", "s", "p"} {
-		if held := heldGrant(h.workspace(name)); len(held) > 0 {
-			t.Errorf("%s was granted %v", name, held)
-		}
-	}
-}
-
-// The Workspace is repointed between the decision and the grant: the grant does not land.
-func TestGrantDoesNotLandOnAChangedWorkspace(t *testing.T) {
-	h := newHarness(t)
-	h.threeEnvironments()
-	changed := false
-	h.reconciler.config.Client = interceptor.NewClient(h.process, interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if !changed {
-				changed = true
-				w := h.workspace(o.GetName())
-				w.Spec.Source.TargetRevision = "other"
-				if err := h.admin.Update(ctx, w); err != nil {
-					return err
-				}
-			}
-			return c.Patch(ctx, o, patch, options...)
-		},
-	})
-	result := h.mustReconcile()
-	if held := heldGrant(h.workspace("d")); !changed || len(held) > 0 {
-		t.Errorf("changed %v, d holds %v", changed, held)
-	}
-	if result.RequeueAfter == 0 {
-		t.Error("a conflict does not make it decide again")
-	}
-}
-
 func TestDriftBetweenPasses(t *testing.T) {
 	h := newHarness(t)
 	h.threeEnvironments()
@@ -399,86 +318,4 @@ func TestEventsTellTransitionsOnce(t *testing.T) {
 	if got := strings.Join(told, " "); got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
-}
-
-// The service dies at its Nth write, for every N, before and after the write, and starts again: each time both passes end
-// alike, with the same runs in the same order.
-func TestCrashAtEveryWriteEndsAlike(t *testing.T) {
-	for _, moment := range []crash.Moment{crash.Before, crash.After} {
-		for n := 1; ; n++ {
-			if n > 60 {
-				t.Fatal("the story never ends")
-			}
-			crashed := false
-			t.Run(fmt.Sprintf("moment %d, write %d", moment, n), func(t *testing.T) { crashed = story(t, n, moment) })
-			if !crashed {
-				if n < 12 {
-					t.Errorf("the story has only %d writes: it does not do what it should", n-1)
-				}
-				break
-			}
-		}
-	}
-}
-
-// story is two passes with a failure on the way; it reports whether the service died.
-func story(t *testing.T, n int, moment crash.Moment) bool {
-	h := newHarness(t)
-	h.restart(n, moment)
-	crashed := false
-	h.create(newProject(v1alpha1.OrchestrationAuto), newRollout("dev", "prod"), newWorkspace("d", "dev"), newWorkspace("p", "prod"))
-	h.sim.detect(commitA)
-	h.sim.tick()
-	h.sim.failing("d", commitA)
-	until := func(what string, is func() bool) {
-		t.Helper()
-		for range 60 {
-			h.clock.Step(time.Second)
-			_, err := h.reconcile()
-			switch {
-			case errors.Is(err, crash.ErrCrashed):
-				crashed = true
-				h.restart(0, crash.Before)
-			case err != nil:
-				t.Fatal(err)
-			}
-			h.sim.tick()
-			if is() {
-				return
-			}
-		}
-		t.Fatalf("it never comes to this: %s", what)
-	}
-	passes := func(n int) func() bool {
-		return func() bool {
-			s := h.rollout().Status
-			return s.Phase == v1alpha1.RolloutSucceeded && len(s.History) == n
-		}
-	}
-	until("the failure halts the pass", func() bool { return h.rollout().Status.Reason == v1alpha1.ReasonWorkspaceFailed })
-	h.sim.failing("d", "")
-	until("the first pass ends", passes(1))
-	h.push(commitB)
-	until("the second pass ends", passes(2))
-	h.mustReconcile()
-	h.mustReconcile()
-
-	var runs []string
-	for _, start := range strings.Split(h.sim.began(), ", ") {
-		if !strings.Contains(start, "Retry") {
-			runs = append(runs, start)
-		}
-	}
-	if got := strings.Join(runs, ", "); got != "d Spec a, p Spec a, d Revision b, p Revision b" {
-		t.Errorf("runs began as %q", got)
-	}
-	for _, name := range []string{"d", "p"} {
-		if w := h.workspace(name); w.Status.ObservedRevision != commitB || len(heldGrant(w)) > 0 {
-			t.Errorf("%s is at %s with %v", name, w.Status.ObservedRevision, heldGrant(w))
-		}
-	}
-	if got := len(h.rollout().Status.History); got != 2 {
-		t.Errorf("history has %d passes, want 2", got)
-	}
-	return crashed
 }

@@ -44,13 +44,18 @@ func (s *simulation) tick() bool {
 		s.t.Fatal(err)
 	}
 	moved := false
+	ordered := map[string]bool{}
 	for i := range list.Items {
 		w := &list.Items[i]
 		if w.DeletionTimestamp != nil {
 			continue
 		}
+		project := w.Spec.ProjectRef.Name
+		if _, known := ordered[project]; !known {
+			ordered[project] = s.ordered(project)
+		}
 		after := w.DeepCopy()
-		s.advance(w, after)
+		s.advance(w, after, ordered[project])
 		err := status.PatchStatus(s.t.Context(), s.admin, w, after)
 		switch {
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
@@ -74,8 +79,8 @@ func (s *simulation) ordered(project string) bool {
 	return s.admin.Get(s.t.Context(), key, p) == nil && p.Spec.Orchestration == v1alpha1.OrchestrationRollout
 }
 
-func (s *simulation) advance(w, after *v1alpha1.Workspace) {
-	grant, granted := v1alpha1.ReadGrant(w, s.ordered(w.Spec.ProjectRef.Name))
+func (s *simulation) advance(w, after *v1alpha1.Workspace, ordered bool) {
+	grant, granted := v1alpha1.ReadGrant(w, ordered)
 	st := &after.Status
 	st.ObservedGeneration = w.Generation
 	if run := st.Run; run != nil && !run.Phase.Terminal() {

@@ -146,6 +146,11 @@ func TestOrderedSteps(t *testing.T) {
 			members: members(member("d", "dev", applied(commitB, passID)), member("p", "prod", applied(commitA, passID), run(v1alpha1.RunSucceeded, v1alpha1.TriggerDrift, passID, commitA), revision)),
 			grants:  "p Run b", phase: progressing, reason: v1alpha1.ReasonStepProgressing, step: 1,
 		},
+		"a drift run of this pass at the pass's commit does not prove what is wanted since": {
+			rollout: inPass(0, commitA, all...),
+			members: members(member("d", "dev", run(v1alpha1.RunSucceeded, v1alpha1.TriggerDrift, passID, commitA), appliedByRun(commitA, passID), wants(v1alpha1.TriggerVariables)), member("p", "prod", revision)),
+			grants:  "d Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, message: "waits for d",
+		},
 		"the last step ends the pass and takes every grant": {
 			rollout: inPass(1, commitA, all...), members: members(member("d", "dev", applied(commitA, passID)), member("p", "prod", applied(commitA, passID))),
 			phase: succeeded, reason: v1alpha1.ReasonPassSucceeded, step: 1,
@@ -305,124 +310,6 @@ func edited(r *v1alpha1.Rollout, names ...string) *v1alpha1.Rollout {
 	r.Spec.Strategy.Steps = stepsOf(names...)
 	r.Generation++
 	return r
-}
-
-func TestStuckPassMakesWay(t *testing.T) {
-	const progressing, failed = v1alpha1.RolloutProgressing, v1alpha1.RolloutFailed
-	broken := func(options ...option) *v1alpha1.Workspace {
-		return member("s", "staging", append([]option{run(v1alpha1.RunFailed, v1alpha1.TriggerSpec, passID, commitA), failures(commitA), wants(v1alpha1.TriggerRetry)}, options...)...)
-	}
-	dev := func(options ...option) *v1alpha1.Workspace {
-		return member("d", "dev", append([]option{applied(commitA, passID), wants(v1alpha1.TriggerRevision)}, options...)...)
-	}
-	all := []string{"dev", "staging"}
-	for name, test := range map[string]struct {
-		ruleCase
-		superseded bool
-	}{
-		"a commit that an annotation hints at is confirmed first": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()),
-			grants: "s Run a", needs: "d@main b", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
-		}, false},
-		"a confirmed commit begins a new pass at step 0 with it": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitC),
-			grants: "d Run c", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
-		}, true},
-		"an annotation that is older than the pin changes nothing": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitA),
-			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
-		}, false},
-		"a remote that cannot confirm leaves the pass": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()),
-			resolved: map[Key]Resolution{mainKey: {Reason: v1alpha1.ReasonAwaitingRevision, Message: "timeout"}},
-			grants:   "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
-		}, false},
-		"a live run in the step is let end first": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken(run(v1alpha1.RunPlanning, v1alpha1.TriggerRetry, passID, commitA))), resolved: resolved(commitB),
-			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
-		}, false},
-		"a pass that is not stuck goes on with its commit": {ruleCase{
-			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), member("s", "staging", wants(v1alpha1.TriggerSpec))), resolved: resolved(commitB),
-			grants: "s Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, step: 1,
-		}, false},
-		"edited steps begin a new pass": {ruleCase{
-			rollout: edited(inPass(1, commitA, all...), "staging", "dev"), members: members(dev(), broken()), resolved: resolved(commitA),
-			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed,
-		}, true},
-		"edited steps that cannot be understood do not": {ruleCase{
-			rollout: func() *v1alpha1.Rollout {
-				r := inPass(1, commitA, all...)
-				r.Spec.Strategy.Steps = []v1alpha1.RolloutStep{badStep()}
-				return r
-			}(), members: members(dev(), broken()),
-			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1, message: "the edited steps cannot be used",
-		}, false},
-		"a mended selector begins a new pass": {ruleCase{
-			rollout: edited(inPass(1, commitA, "dev", "stagin"), all...), members: members(dev(), member("s", "staging", wants(v1alpha1.TriggerSpec))), resolved: resolved(commitB),
-			grants: "d Run b", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
-		}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := test.check(t)
-			wasSuperseded := d.Rollout.Pass.ID != passID
-			if wasSuperseded != test.superseded {
-				t.Fatalf("superseded is %v, want %v", wasSuperseded, test.superseded)
-			}
-			if !wasSuperseded {
-				return
-			}
-			if h := d.Rollout.History; len(h) != 1 || h[0].ID != passID || h[0].Result != v1alpha1.ReasonSuperseded {
-				t.Errorf("history %+v, want the old pass as Superseded", h)
-			}
-			if len(d.Events) == 0 || !slices.ContainsFunc(d.Events, func(e Event) bool { return e.Reason == v1alpha1.ReasonSuperseded }) {
-				t.Errorf("events %+v, want one that says Superseded", d.Events)
-			}
-		})
-	}
-}
-
-func TestDriftGrants(t *testing.T) {
-	drift := wants(v1alpha1.TriggerDrift)
-	driftRun := func(phase v1alpha1.RunPhase, pass string) option {
-		return run(phase, v1alpha1.TriggerDrift, pass, commitA)
-	}
-	all := []string{"dev", "prod"}
-	inMidPass := func() *v1alpha1.Rollout { return inPass(1, commitB, all...) }
-	between := func() *v1alpha1.Rollout { return afterPass(commitA, all...) }
-	prod := member("p", "prod", wants(v1alpha1.TriggerRevision))
-	for name, test := range map[string]struct {
-		rollout *v1alpha1.Rollout
-		dev     *v1alpha1.Workspace
-		want    v1alpha1.Grant
-	}{
-		"a due drift plan in mid-pass, outside the step":         {inMidPass(), member("d", "dev", applied(commitA, "old"), drift), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: passID, Revision: commitA}},
-		"a due drift plan between passes":                        {between(), member("d", "dev", applied(commitA, passID), drift), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: passID, Revision: commitA}},
-		"a due drift plan before the first pass":                 {rollout(stepsOf(all...)...), member("d", "dev", applied(commitA, "standing"), drift), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: DriftPass, Revision: commitA}},
-		"a live drift plan keeps its pass":                       {inMidPass(), member("d", "dev", applied(commitA, "old"), driftRun(v1alpha1.RunPlanning, "old")), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "old", Revision: commitA}},
-		"what a drift plan found waits while a pass moves":       {inMidPass(), member("d", "dev", applied(commitA, "old"), driftRun(v1alpha1.RunPlanned, "old")), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "old", Revision: commitA}},
-		"what a drift plan found is applied between passes":      {between(), member("d", "dev", applied(commitA, passID), driftRun(v1alpha1.RunPlanned, passID)), v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: passID, Revision: commitA}},
-		"a drift plan that began under a standing grant":         {between(), member("d", "dev", applied(commitA, passID), driftRun(v1alpha1.RunPlanning, "standing")), v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: passID, Revision: commitA}},
-		"a drift plan that ended has its grant taken":            {between(), member("d", "dev", applied(commitA, passID), driftRun(v1alpha1.RunSucceeded, passID)), v1alpha1.Grant{}},
-		"a member that was never applied has nothing to compare": {between(), member("d", "dev", drift), v1alpha1.Grant{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ms := members(test.dev)
-			if test.rollout.Status.Pass == nil || test.rollout.Status.Pass.FinishedAt == nil {
-				ms = members(test.dev, prod)
-			}
-			if test.rollout.Status.Pass == nil {
-				ms = members(test.dev, member("p", "prod", applied(commitA, "standing")))
-			}
-			d := Decide(later, Snapshot{Project: project(""), Rollout: test.rollout, Members: ms})
-			want := test.want
-			if want.Scope != "" {
-				want.For = v1alpha1.GrantSubject(test.dev)
-			}
-			if d.Grants["d"] != want {
-				t.Errorf("granted %+v, want %+v", d.Grants["d"], want)
-			}
-		})
-	}
 }
 
 // Without the wait a change that all Workspaces share could be seen in prod's wants before it is seen in dev's.

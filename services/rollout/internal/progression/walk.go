@@ -200,7 +200,7 @@ func (w *walk) hold(c current, members cohorts) {
 	w.grantDrift(members.outside(c.index), true)
 	settling := c.done()
 	for i, m := range c.members {
-		if pin := w.recorded(KeyOf(m)); pin != "" && !(settling && c.standings[i] == done) {
+		if pin := w.recorded(KeyOf(m)); pin != "" && (!settling || c.standings[i] != done) {
 			w.grants[m.Name] = v1alpha1.Grant{
 				Scope: v1alpha1.ScopeRun, Pass: w.status.Pass.ID, Revision: pin, For: v1alpha1.GrantSubject(m),
 			}

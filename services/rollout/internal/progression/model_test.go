@@ -1,0 +1,290 @@
+package progression
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+const (
+	simSteps     = 3
+	simPerStep   = 2
+	simMembers   = simSteps * simPerStep
+	simCommitMax = 3
+)
+
+// Who a pass ID of the simulation belongs to: all earlier passes are alike.
+const (
+	noPass = iota
+	oldPass
+	thisPass
+	standingPass
+)
+
+// simRun is a run; phase "" means none that matters.
+type simRun struct {
+	phase v1alpha1.RunPhase
+	drift bool
+	pass  uint8
+	rev   uint8
+}
+
+type simGrant struct {
+	scope v1alpha1.GrantScope
+	pass  uint8
+	rev   uint8
+}
+
+type simMember struct {
+	appliedRev, appliedPass uint8
+	failedRev               uint8
+	drift                   bool
+	run                     simRun
+	grant                   simGrant
+}
+
+// budget bounds what may still go wrong, so that the walk ends.
+type budget struct{ pushes, failures, drifts, toggles, edits uint8 }
+
+type simState struct {
+	head, detected uint8
+	rollout        bool
+	passState      v1alpha1.RolloutPhase // "" none, Progressing, Succeeded (ended)
+	step           uint8
+	pin            uint8
+	specVersion    uint8
+	passVersion    uint8
+	perStep        int
+	members        [simMembers]simMember
+	left           budget
+}
+
+// all yields the indices of the members that there are.
+func (s *simState) all() []int {
+	if s.perStep == 1 {
+		return []int{0, 2, 4}
+	}
+	return []int{0, 1, 2, 3, 4, 5}
+}
+
+func stepOf(i int) int { return i / simPerStep }
+
+func commitName(rev uint8) string {
+	if rev == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%040d", rev)
+}
+
+func commitNumber(name string) (rev uint8) {
+	if name != "" {
+		fmt.Sscanf(name, "%d", &rev)
+	}
+	return rev
+}
+
+func passName(p uint8) string { return [...]string{"", "old", passID, v1alpha1.StandingPass}[p] }
+
+// passNumber reads a pass ID back; current is the one of the status.
+func passNumber(name, current string) uint8 {
+	switch name {
+	case "":
+		return noPass
+	case current:
+		return thisPass
+	case v1alpha1.StandingPass:
+		return standingPass
+	}
+	return oldPass
+}
+
+func simStepsOf(version uint8) []v1alpha1.RolloutStep {
+	steps := stepsOf("0", "1", "2")
+	if version == 1 {
+		steps[2].Name = "renamed"
+	}
+	return steps
+}
+
+// workspace renders member i as the workspace service would have it.
+func (s *simState) workspace(i int) *v1alpha1.Workspace {
+	sim := s.members[i]
+	m := member(fmt.Sprintf("w%d", i), fmt.Sprint(stepOf(i)), detected(commitName(s.detected)))
+	if sim.appliedRev > 0 {
+		applied(commitName(sim.appliedRev), passName(sim.appliedPass))(m)
+	}
+	if sim.run.phase != "" {
+		trigger := v1alpha1.TriggerRevision
+		if sim.run.drift {
+			trigger = v1alpha1.TriggerDrift
+		}
+		run(sim.run.phase, trigger, passName(sim.run.pass), commitName(sim.run.rev))(m)
+		if sim.run.drift && sim.run.phase == v1alpha1.RunSucceeded {
+			m.Status.Applied.RunID = m.Status.Run.ID
+		}
+	}
+	if sim.failedRev > 0 {
+		failures(commitName(sim.failedRev))(m)
+	}
+	if g := sim.grant; g.scope != "" {
+		maps.Copy(m.Annotations, v1alpha1.Grant{Scope: g.scope, Pass: passName(g.pass), Revision: commitName(g.rev), For: v1alpha1.GrantSubject(m)}.Annotations())
+	}
+	if trigger := s.wants(i); trigger != "" {
+		wants(trigger)(m)
+		m.Status.Wants.Revision = commitName(s.target(i))
+	}
+	return m
+}
+
+// grantOf is the grant as the workspace service reads it.
+func (s *simState) grantOf(i int) simGrant {
+	if s.members[i].grant.scope == "" {
+		return simGrant{}
+	}
+	if _, ok := v1alpha1.ReadGrant(s.workspace(i), s.rollout); !ok {
+		return simGrant{}
+	}
+	return s.members[i].grant
+}
+
+// target is the commit that member i would run.
+func (s *simState) target(i int) uint8 {
+	if g := s.members[i].grant; g.rev > 0 && (g.pass != standingPass) && s.rollout {
+		return g.rev
+	}
+	return s.detected
+}
+
+func (s *simState) wants(i int) v1alpha1.Trigger {
+	sim := s.members[i]
+	switch target := s.target(i); {
+	case sim.run.phase != "" && !sim.run.phase.Terminal():
+		return ""
+	case sim.failedRev == target:
+		return v1alpha1.TriggerRetry
+	case sim.appliedRev == 0:
+		return v1alpha1.TriggerSpec
+	case sim.appliedRev != target:
+		return v1alpha1.TriggerRevision
+	case sim.drift:
+		return v1alpha1.TriggerDrift
+	}
+	return ""
+}
+
+func (s *simState) snapshot() Snapshot {
+	snap := Snapshot{Project: project(v1alpha1.OrchestrationAuto)}
+	for _, i := range s.all() {
+		snap.Members = append(snap.Members, s.workspace(i))
+	}
+	if !s.rollout {
+		return snap
+	}
+	snap.Rollout = rollout(simStepsOf(s.specVersion)...)
+	if s.passState == "" {
+		return snap
+	}
+	r := inPass(int(s.step), commitName(s.pin), "0", "1", "2")
+	r.Status.Pass.Steps = simStepsOf(s.passVersion)
+	if s.passState == v1alpha1.RolloutSucceeded {
+		ended := metav1.NewTime(start)
+		r.Status.Pass.FinishedAt = &ended
+	}
+	snap.Rollout.Status = r.Status
+	return snap
+}
+
+// reconcile carries out what Decide says, in the order of the reconciler, and checks every grant that it gives.
+// It returns the state after every effect, the last one with all of them.
+func (s simState) reconcile(t *testing.T) ([]simState, Decision) {
+	d := Decide(later, s.snapshot())
+	s.revoke(d)
+	states := []simState{s}
+	for range 4 {
+		if len(d.NeedPins) == 0 {
+			break
+		}
+		snap := s.snapshot()
+		snap.Resolved = resolved(commitName(s.head))
+		d = Decide(later, snap)
+		s.revoke(d)
+		states = append(states, s)
+	}
+	if len(d.NeedPins) > 0 {
+		t.Fatalf("the refwatcher has answered and is asked again: %+v\n%+v", d.NeedPins, s)
+	}
+	s.record(d)
+	states = append(states, s)
+	for _, i := range s.all() {
+		if s.give(t, d, i) {
+			states = append(states, s)
+		}
+	}
+	return append(states, s), d
+}
+
+func (s *simState) revoke(d Decision) {
+	for i := range s.members {
+		if _, ok := d.Grants[fmt.Sprintf("w%d", i)]; !ok {
+			s.members[i].grant = simGrant{}
+		}
+	}
+}
+
+// record takes over the status. When a new pass has begun, what belonged to the last one is old.
+func (s *simState) record(d Decision) {
+	if d.Rollout == nil {
+		return
+	}
+	pass := d.Rollout.Pass
+	if pass == nil {
+		return
+	}
+	if pass.ID != passID {
+		for i := range s.members {
+			m := &s.members[i]
+			m.appliedPass, m.run.pass, m.grant.pass = aged(m.appliedPass), aged(m.run.pass), aged(m.grant.pass)
+		}
+	}
+	s.passState = v1alpha1.RolloutProgressing
+	if pass.FinishedAt != nil {
+		s.passState = v1alpha1.RolloutSucceeded
+	}
+	s.step, s.pin, s.passVersion = uint8(d.Rollout.CurrentStep), 0, 0
+	if len(pass.Revisions) > 0 {
+		s.pin = commitNumber(pass.Revisions[0].Revision)
+	}
+	if pass.Steps[2].Name == "renamed" {
+		s.passVersion = 1
+	}
+}
+
+func aged(pass uint8) uint8 {
+	if pass == thisPass {
+		return oldPass
+	}
+	return pass
+}
+
+// give writes one grant and reports whether there was anything to write.
+func (s *simState) give(t *testing.T, d Decision, i int) bool {
+	g, ok := d.Grants[fmt.Sprintf("w%d", i)]
+	if !ok {
+		return false
+	}
+	current := ""
+	if d.Rollout != nil && d.Rollout.Pass != nil {
+		current = d.Rollout.Pass.ID
+	}
+	want := simGrant{scope: g.Scope, pass: passNumber(g.Pass, current), rev: commitNumber(g.Revision)}
+	if want == s.members[i].grant {
+		return false
+	}
+	s.members[i].grant = want
+	s.checkGrant(t, i)
+	return true
+}

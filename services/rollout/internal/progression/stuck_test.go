@@ -1,0 +1,82 @@
+package progression
+
+import (
+	"slices"
+	"testing"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+func TestStuckPassMakesWay(t *testing.T) {
+	const progressing, failed = v1alpha1.RolloutProgressing, v1alpha1.RolloutFailed
+	broken := func(options ...option) *v1alpha1.Workspace {
+		return member("s", "staging", append([]option{run(v1alpha1.RunFailed, v1alpha1.TriggerSpec, passID, commitA), failures(commitA), wants(v1alpha1.TriggerRetry)}, options...)...)
+	}
+	dev := func(options ...option) *v1alpha1.Workspace {
+		return member("d", "dev", append([]option{applied(commitA, passID), wants(v1alpha1.TriggerRevision)}, options...)...)
+	}
+	all := []string{"dev", "staging"}
+	for name, test := range map[string]struct {
+		ruleCase
+		superseded bool
+	}{
+		"a commit that an annotation hints at is confirmed first": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()),
+			grants: "s Run a", needs: "d@main b", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
+		}, false},
+		"a confirmed commit begins a new pass at step 0 with it": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitC),
+			grants: "d Run c", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
+		}, true},
+		"an annotation that is older than the pin changes nothing": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitA),
+			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
+		}, false},
+		"a remote that cannot confirm leaves the pass": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()),
+			resolved: map[Key]Resolution{mainKey: {Reason: v1alpha1.ReasonAwaitingRevision, Message: "timeout"}},
+			grants:   "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
+		}, false},
+		"a live run in the step is let end first": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken(run(v1alpha1.RunPlanning, v1alpha1.TriggerRetry, passID, commitA))), resolved: resolved(commitB),
+			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
+		}, false},
+		"a pass that is not stuck goes on with its commit": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), member("s", "staging", wants(v1alpha1.TriggerSpec))), resolved: resolved(commitB),
+			grants: "s Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, step: 1,
+		}, false},
+		"edited steps begin a new pass": {ruleCase{
+			rollout: edited(inPass(1, commitA, all...), "staging", "dev"), members: members(dev(), broken()), resolved: resolved(commitA),
+			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed,
+		}, true},
+		"edited steps that cannot be understood do not": {ruleCase{
+			rollout: func() *v1alpha1.Rollout {
+				r := inPass(1, commitA, all...)
+				r.Spec.Strategy.Steps = []v1alpha1.RolloutStep{badStep()}
+				return r
+			}(), members: members(dev(), broken()),
+			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1, message: "the edited steps cannot be used",
+		}, false},
+		"a mended selector begins a new pass": {ruleCase{
+			rollout: edited(inPass(1, commitA, "dev", "stagin"), all...), members: members(dev(), member("s", "staging", wants(v1alpha1.TriggerSpec))), resolved: resolved(commitB),
+			grants: "d Run b", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := test.check(t)
+			wasSuperseded := d.Rollout.Pass.ID != passID
+			if wasSuperseded != test.superseded {
+				t.Fatalf("superseded is %v, want %v", wasSuperseded, test.superseded)
+			}
+			if !wasSuperseded {
+				return
+			}
+			if h := d.Rollout.History; len(h) != 1 || h[0].ID != passID || h[0].Result != v1alpha1.ReasonSuperseded {
+				t.Errorf("history %+v, want the old pass as Superseded", h)
+			}
+			if len(d.Events) == 0 || !slices.ContainsFunc(d.Events, func(e Event) bool { return e.Reason == v1alpha1.ReasonSuperseded }) {
+				t.Errorf("events %+v, want one that says Superseded", d.Events)
+			}
+		})
+	}
+}
