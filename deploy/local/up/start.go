@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"magosproject.io/deploy/local/cluster"
 	"magosproject.io/deploy/local/cluster/parts"
@@ -25,14 +29,40 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	installation, err := reach(ctx, options)
-	if err != nil {
+	together := options
+	together.Progress = &lines{output: options.Progress}
+	// Images need no cluster to be built, and a starting cluster mostly waits.
+	work, workCtx := errgroup.WithContext(ctx)
+	var installation *Installation
+	var built map[string]images.Image
+	work.Go(func() (err error) {
+		installation, err = reach(workCtx, together)
+		return err
+	})
+	work.Go(func() (err error) {
+		built, err = buildImages(workCtx, together)
+		return err
+	})
+	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	if err := installation.install(ctx); err != nil {
+	installation.options = options
+	if err := installation.install(ctx, built); err != nil {
 		return nil, fmt.Errorf("installing Magos: %w", err)
 	}
 	return installation, nil
+}
+
+// lines keeps apart what several write at a time.
+type lines struct {
+	mutex  sync.Mutex
+	output io.Writer
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.output.Write(text)
 }
 
 // reach brings up the cluster, or takes the user's own.
@@ -82,12 +112,12 @@ func (i *Installation) equip(ctx context.Context) error {
 	return i.connect()
 }
 
-func (i *Installation) install(ctx context.Context) error {
+func (i *Installation) install(ctx context.Context, built map[string]images.Image) error {
 	if err := i.linkPrograms(); err != nil {
 		return err
 	}
 	started := time.Now()
-	built, err := i.bringImages(ctx)
+	built, err := i.bringImages(ctx, built)
 	if err != nil {
 		return err
 	}
@@ -116,26 +146,28 @@ const (
 	demoImage = "magos-demo-git"
 )
 
-// bringImages builds all images and gives the cluster those that it does not have.
-func (i *Installation) bringImages(ctx context.Context) (map[string]images.Image, error) {
+// buildImages compiles everything that goes into the images.
+func buildImages(ctx context.Context, options Options) (map[string]images.Image, error) {
 	cache, err := parts.DefaultCache()
 	if err != nil {
 		return nil, err
 	}
-	sources := images.Sources{Root: i.options.Root, Cache: cache}
-	fmt.Fprintln(i.options.Progress, "building images")
+	sources := images.Sources{Root: options.Root, Cache: cache}
 	built := map[string]images.Image{}
 	for _, service := range images.ServiceNames() {
-		if built["magos-"+service], err = sources.Service(ctx, i.options.Progress, service); err != nil {
+		if built["magos-"+service], err = sources.Service(ctx, options.Progress, service); err != nil {
 			return nil, err
 		}
 	}
-	if built[runImage], err = sources.Run(ctx, i.options.Progress); err != nil {
+	if built[runImage], err = sources.Run(ctx, options.Progress); err != nil {
 		return nil, err
 	}
-	if built[demoImage], err = sources.DemoServer(ctx, i.options.Progress); err != nil {
-		return nil, err
-	}
+	built[demoImage], err = sources.DemoServer(ctx, options.Progress)
+	return built, err
+}
+
+// bringImages gives the cluster the images that it does not have, and returns all of them under the names that they have there.
+func (i *Installation) bringImages(ctx context.Context, built map[string]images.Image) (map[string]images.Image, error) {
 	if i.local == nil {
 		return images.Push(ctx, i.options.Registry, built, i.options.Progress)
 	}
