@@ -160,8 +160,12 @@ func checkTool(manifest seal.Manifest) error {
 	return nil
 }
 
-// rescueState keeps the state that the tool could not give to its backend, on the volume, and says so.
+// rescueState keeps the state that the tool could not give to its backend, on the volume, and says so. A tool that ended
+// well has saved its state: a file of that name is then the module's own and says nothing.
 func (c *container) rescueState(claim *beneath.Dir, manifest seal.Manifest, outcome error) error {
+	if outcome == nil {
+		return nil
+	}
 	work, err := beneath.OpenDir(c.cfg.Paths.work(c.in.RunID))
 	if err != nil {
 		return outcome
@@ -180,9 +184,6 @@ func (c *container) rescueState(claim *beneath.Dir, manifest seal.Manifest, outc
 		note = fmt.Errorf("the state could not be saved to its backend, nor be kept as %s on volume %s-data: %w", where, c.in.Workspace, err)
 	}
 	c.log.Error("state", "error", note)
-	if outcome == nil {
-		return fail(runspec.ExitToolFailed, reasonApplyFailed, note)
-	}
 	return &failure{code: codeOf(outcome), reason: reasonApplyFailed, err: fmt.Errorf("%w; %w", note, outcome)}
 }
 
