@@ -101,5 +101,5 @@ func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("interrupted: `make up` goes on where it stopped, `make down` removes what is there (%w)", err)
+	return fmt.Errorf("%w: `make up` goes on where it stopped, `make down` removes what is there", context.Cause(ctx))
 }
