@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,36 +19,66 @@ import (
 	"magosproject.io/deploy/local/demo"
 )
 
-// TestEachServiceIsKilledAtEachMoment kills every process of a service, without a word of warning, while a Workspace plans, while
-// another applies, and between one's end and the next one's beginning, all in one pass. All Workspaces still reach Applied, with
-// one plan and one apply Job per run.
+// A victim is a service that is killed when a step of the pass has come so far.
+type victim struct {
+	service, step string
+	phase         v1alpha1.RunPhase
+}
+
+// TestEachServiceIsKilledAtEachMoment kills every process of each service, without a word of warning, while a Workspace plans, while
+// one applies, and between one's end and the next one's beginning. All Workspaces still reach Applied, with one plan and one
+// apply Job per run.
 func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 	moments := []struct {
-		name, step string
-		phase      v1alpha1.RunPhase
+		name    string
+		victims []victim
 	}{
-		{"planning", "dev", v1alpha1.RunPlanning},
-		{"applying", "staging", v1alpha1.RunApplying},
-		{"between them", "staging", v1alpha1.RunSucceeded},
+		{"planning", []victim{
+			{"rollout", "dev", v1alpha1.RunPlanning}, {"refwatcher", "dev", v1alpha1.RunPlanning},
+			{"workspace", "staging", v1alpha1.RunPlanning}, {"runner", "prod", v1alpha1.RunPlanning},
+		}},
+		{"applying", []victim{
+			{"rollout", "dev", v1alpha1.RunApplying}, {"refwatcher", "dev", v1alpha1.RunApplying},
+			{"workspace", "staging", v1alpha1.RunApplying}, {"runner", "prod", v1alpha1.RunApplying},
+		}},
+		{"between two Workspaces", []victim{
+			{"rollout", "dev", v1alpha1.RunSucceeded}, {"refwatcher", "dev", v1alpha1.RunSucceeded},
+			{"workspace", "staging", v1alpha1.RunSucceeded}, {"runner", "staging", v1alpha1.RunSucceeded},
+		}},
 	}
 	w := newWorld(t)
 	repo := w.clone()
 	jobs := w.countJobs()
-	for _, service := range []string{"rollout", "workspace", "refwatcher", "runner"} {
-		t.Run(service, func(t *testing.T) {
+	for _, moment := range moments {
+		t.Run(moment.name, func(t *testing.T) {
 			w := newWorld(t)
-			repo.write(map[string]string{demo.MessageFile: "Greetings from the killed " + service + "\n"})
-			commit := repo.push("main", "greeting of "+service)
-			for _, moment := range moments {
-				w.awaitMoment(demo.Project+"-"+moment.step, commit, moment.phase)
-				t.Logf("killing %s while %s", service, moment.name)
-				w.kill(service)
+			w.awaitServices()
+			repo.write(map[string]string{demo.MessageFile: "Greetings from those killed while " + moment.name + "\n"})
+			commit := repo.push("main", "killed while "+moment.name)
+			for _, v := range moment.victims {
+				w.awaitMoment(demo.Project+"-"+v.step, commit, v.phase)
+				w.kill(v.service)
 			}
 			w.expectRolledOut(commit)
 			w.expectOrder(commit)
 		})
 	}
 	jobs.check(t)
+}
+
+// awaitServices waits until every pod of every service is ready: one that was killed before may still be held back.
+func (w world) awaitServices() {
+	w.Helper()
+	w.eventually("every service is ready", func(context.Context) error {
+		for _, pod := range w.servicePods("") {
+			for _, status := range pod.Status.ContainerStatuses {
+				if !status.Ready {
+					return fmt.Errorf("%s is not", pod.Name)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // awaitMoment follows the watch, so that a moment that lasts milliseconds is not missed. A later moment counts too.
