@@ -41,7 +41,7 @@ func (i *Installation) awaitDeployments(ctx context.Context, namespace string, n
 		}
 		if time.Since(beat) > heartbeat {
 			beat = time.Now()
-			fmt.Fprintf(i.options.Progress, "still waiting for %s (%s)\n", strings.Join(waiting, ", "), time.Since(begin).Round(time.Second))
+			_, _ = fmt.Fprintf(i.options.Progress, "still waiting for %s (%s)\n", strings.Join(waiting, ", "), time.Since(begin).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():

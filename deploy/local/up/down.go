@@ -36,7 +36,7 @@ func Down(ctx context.Context, options Options) error {
 // remove takes the demo away first: the services must still be there to end its runs and let its Workspaces go.
 func (i *Installation) remove(ctx context.Context) error {
 	namespaces := i.kube.CoreV1().Namespaces()
-	fmt.Fprintf(i.options.Progress, "removing namespace %s\n", demo.Namespace)
+	_, _ = fmt.Fprintf(i.options.Progress, "removing namespace %s\n", demo.Namespace)
 	if err := namespaces.Delete(ctx, demo.Namespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the demo: %w", err)
 	}
@@ -58,7 +58,7 @@ func (i *Installation) remove(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	fmt.Fprintf(i.options.Progress, "removing release %s\n", chart.Name)
+	_, _ = fmt.Fprintf(i.options.Progress, "removing release %s\n", chart.Name)
 	client := helm.Client{Binary: i.programs[parts.Helm], Kubeconfig: i.kubeconfig}
 	if err := client.Uninstall(ctx, chart.Name, chart.Namespace); err != nil {
 		return fmt.Errorf("removing the release: %w", err)

@@ -18,9 +18,9 @@ func (i *Installation) Summary(ctx context.Context, output io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(output, "\nobservedRevision of each Workspace, the commit that it has applied:")
+	_, _ = fmt.Fprintln(output, "\nobservedRevision of each Workspace, the commit that it has applied:")
 	for _, w := range v.workspaces {
-		fmt.Fprintf(output, "  %-14s %s\n", w.Name, w.Status.ObservedRevision)
+		_, _ = fmt.Fprintf(output, "  %-14s %s\n", w.Name, w.Status.ObservedRevision)
 	}
 	service, err := i.kube.CoreV1().Services(chart.Namespace).Get(ctx, "magos-workspace", metav1.GetOptions{})
 	if err != nil {

@@ -26,7 +26,7 @@ func (i *Installation) Push(ctx context.Context, message string, change func(fol
 	if err != nil {
 		return "", fmt.Errorf("making a folder for the checkout: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	if _, err := git(ctx, folder, "clone", "--quiet", "--branch=main", url, "."); err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (i *Installation) install(ctx context.Context, built map[string]images.Imag
 	if err := i.awaitDeployments(ctx, chart.Namespace, deployments...); err != nil {
 		return err
 	}
-	fmt.Fprintf(i.options.Progress, "Magos is ready (%s)\n", time.Since(started).Round(100*time.Millisecond))
+	_, _ = fmt.Fprintf(i.options.Progress, "Magos is ready (%s)\n", time.Since(started).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (i *Installation) bringServer(ctx context.Context, image string) error {
 
 func (i *Installation) report(changed []string, err error) error {
 	for _, line := range changed {
-		fmt.Fprintln(i.options.Progress, line)
+		_, _ = fmt.Fprintln(i.options.Progress, line)
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func (i *Installation) bringRelease(ctx context.Context, built map[string]images
 	if installed == release.Description {
 		return nil
 	}
-	fmt.Fprintf(i.options.Progress, "installing the chart into namespace %s\n", release.Namespace)
+	_, _ = fmt.Fprintf(i.options.Progress, "installing the chart into namespace %s\n", release.Namespace)
 	return client.Upgrade(ctx, release)
 }
 

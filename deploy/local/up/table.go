@@ -50,22 +50,22 @@ func rowsOf(v view) []string {
 
 func (t *table) redraw(rows []string) {
 	if t.drawn > 0 {
-		fmt.Fprintf(t.output, "\033[%dA", t.drawn)
+		_, _ = fmt.Fprintf(t.output, "\033[%dA", t.drawn)
 	}
 	lines := append([]string{fmt.Sprintf(rowFormat, "STEP", "WORKSPACE", "PHASE", "REASON", "COMMIT") + time.Since(t.started).Round(time.Second).String()}, rows...)
 	for _, line := range lines {
-		fmt.Fprintf(t.output, "\033[2K%s\n", line)
+		_, _ = fmt.Fprintf(t.output, "\033[2K%s\n", line)
 	}
 	t.drawn = len(lines)
 }
 
 func (t *table) print(rows []string) {
 	if t.last == nil {
-		fmt.Fprintf(t.output, "%6s  "+rowFormat+"\n", "", "STEP", "WORKSPACE", "PHASE", "REASON", "COMMIT")
+		_, _ = fmt.Fprintf(t.output, "%6s  "+rowFormat+"\n", "", "STEP", "WORKSPACE", "PHASE", "REASON", "COMMIT")
 	}
 	for n, row := range rows {
 		if t.last == nil || t.last[n] != row {
-			fmt.Fprintf(t.output, "%6s  %s\n", time.Since(t.started).Round(time.Second), row)
+			_, _ = fmt.Fprintf(t.output, "%6s  %s\n", time.Since(t.started).Round(time.Second), row)
 		}
 	}
 }

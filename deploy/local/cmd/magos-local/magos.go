@@ -54,7 +54,7 @@ func bringUp(ctx context.Context, arguments []string, output io.Writer) error {
 	if err := installation.Summary(ctx, output); err != nil {
 		return err
 	}
-	fmt.Fprintf(output, "\nup in %s\n", time.Since(started).Round(time.Second))
+	_, _ = fmt.Fprintf(output, "\nup in %s\n", time.Since(started).Round(time.Second))
 	return nil
 }
 
@@ -77,7 +77,7 @@ func push(ctx context.Context, arguments []string, output io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(output, "pushed commit %s: %s\n", commit, text)
+	_, _ = fmt.Fprintf(output, "pushed commit %s: %s\n", commit, text)
 	if _, err := installation.Follow(ctx, commit); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func takeDown(ctx context.Context, arguments []string, output io.Writer) error {
 	if err := up.Down(ctx, options); err != nil {
 		return err
 	}
-	fmt.Fprintln(output, "nothing is left; what was built stays in the cache for the next time")
+	_, _ = fmt.Fprintln(output, "nothing is left; what was built stays in the cache for the next time")
 	return nil
 }
 

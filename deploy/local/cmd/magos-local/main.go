@@ -72,7 +72,7 @@ func status(config cluster.Config, output io.Writer) error {
 	if !running {
 		return fmt.Errorf("cluster %s does not run; `magos-local cluster up` starts it", found.Name())
 	}
-	fmt.Fprintf(output, "cluster %s at %s, kubeconfig %s\n", found.Name(), found.NodeAddress(), found.Kubeconfig())
+	_, _ = fmt.Fprintf(output, "cluster %s at %s, kubeconfig %s\n", found.Name(), found.NodeAddress(), found.Kubeconfig())
 	for _, process := range processes {
 		state := "starting"
 		switch {
@@ -81,7 +81,7 @@ func status(config cluster.Config, output io.Writer) error {
 		case process.PID == 0:
 			state = "not running"
 		}
-		fmt.Fprintf(output, "%-26s %-12s ended %d times %s\n", process.Name, state, process.Exits, process.LastExit)
+		_, _ = fmt.Fprintf(output, "%-26s %-12s ended %d times %s\n", process.Name, state, process.Exits, process.LastExit)
 	}
 	return nil
 }

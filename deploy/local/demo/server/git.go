@@ -42,7 +42,7 @@ func (h gitHandler) advertise(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	if r.Header.Get("Git-Protocol") != "version=2" {
 		line := "# service=" + service + "\n"
-		fmt.Fprintf(w, "%04x%s0000", len(line)+4, line)
+		_, _ = fmt.Fprintf(w, "%04x%s0000", len(line)+4, line)
 	}
 	_, _ = refs.WriteTo(w)
 }

@@ -55,7 +55,7 @@ func run(ctx context.Context, listen, data, mirror string) error {
 
 func handler(git, data, mirror string) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	for _, folder := range []string{"tools", "providers"} {
 		mux.Handle("GET /"+folder+"/", http.StripPrefix("/"+folder, http.FileServer(http.Dir(filepath.Join(mirror, folder)))))
 	}

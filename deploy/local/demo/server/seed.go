@@ -28,7 +28,7 @@ func seed(ctx context.Context, git, data string) error {
 	if err != nil {
 		return fmt.Errorf("making a folder for the repository: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	files, err := fs.Sub(demo.Repository, "repository")
 	if err != nil {
 		return fmt.Errorf("finding the repository's files: %w", err)

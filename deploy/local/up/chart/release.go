@@ -36,7 +36,7 @@ func Release(root string, values map[string]any) (helm.Release, error) {
 			return err
 		}
 		relative, err := filepath.Rel(release.Chart, path)
-		fmt.Fprintf(digest, "%s %d\n", relative, len(content))
+		_, _ = fmt.Fprintf(digest, "%s %d\n", relative, len(content))
 		digest.Write(content)
 		return err
 	})

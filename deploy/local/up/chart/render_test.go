@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -63,7 +64,7 @@ func render(t *testing.T, values map[string]any) []*unstructured.Unstructured {
 	for {
 		object := &unstructured.Unstructured{}
 		err := decoder.Decode(&object.Object)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return objects
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ func (s Sources) build(ctx context.Context, progress io.Writer, module, pkg, nam
 		return "", fmt.Errorf("building %s: %w\n%s", name, err, strings.TrimSpace(said.String()))
 	}
 	if took := time.Since(started); took > 5*time.Second {
-		fmt.Fprintf(progress, "built %s in %s\n", name, took.Round(100*time.Millisecond))
+		_, _ = fmt.Fprintf(progress, "built %s in %s\n", name, took.Round(100*time.Millisecond))
 	}
 	return keep(output, folder, name)
 }
@@ -97,15 +97,15 @@ func lock(ctx context.Context, path string) (func(), error) {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { file.Close() }, nil
+			return func() { _ = file.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			file.Close()
+			_ = file.Close()
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 		select {
 		case <-ctx.Done():
-			file.Close()
+			_ = file.Close()
 			return nil, fmt.Errorf("waiting for another build: %w", ctx.Err())
 		case <-time.After(200 * time.Millisecond):
 		}

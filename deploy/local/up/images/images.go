@@ -62,7 +62,7 @@ func fileSum(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	digest := sha256.New()
 	if _, err := io.Copy(digest, file); err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func Load(ctx context.Context, target Target, images map[string]Image, progress 
 	if err != nil {
 		return fmt.Errorf("making a folder for images: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	for _, name := range slices.Sorted(maps.Keys(images)) {
 		built := images[name]
 		has, err := target.HasImage(ctx, built.Ref())
@@ -112,7 +112,7 @@ func Load(ctx context.Context, target Target, images map[string]Image, progress 
 		if err := os.Remove(file); err != nil {
 			return fmt.Errorf("removing an image file: %w", err)
 		}
-		fmt.Fprintf(progress, "loaded image %s (%d MB compressed, %s)\n", built.Ref(), info.Size()>>20, time.Since(started).Round(100*time.Millisecond))
+		_, _ = fmt.Fprintf(progress, "loaded image %s (%d MB compressed, %s)\n", built.Ref(), info.Size()>>20, time.Since(started).Round(100*time.Millisecond))
 	}
 	return nil
 }

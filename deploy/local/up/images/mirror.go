@@ -65,7 +65,7 @@ func (s Sources) zipped(progress io.Writer, program, name, archive string) (stri
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	fmt.Fprintf(progress, "packing %s\n", archive)
+	_, _ = fmt.Fprintf(progress, "packing %s\n", archive)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("making the cache: %w", err)
 	}
@@ -73,8 +73,8 @@ func (s Sources) zipped(progress io.Writer, program, name, archive string) (stri
 	if err != nil {
 		return "", fmt.Errorf("packing %s: %w", archive, err)
 	}
-	defer os.Remove(staging.Name())
-	defer staging.Close()
+	defer func() { _ = os.Remove(staging.Name()) }()
+	defer func() { _ = staging.Close() }()
 	if err := writeZip(staging, program, name); err != nil {
 		return "", fmt.Errorf("packing %s: %w", archive, err)
 	}
@@ -102,7 +102,7 @@ func writeZip(to io.Writer, program, name string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if _, err := io.Copy(entry, file); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func Push(ctx context.Context, registry string, images map[string]Image, progres
 		if err := remote.Write(tag, rendered, options...); err != nil {
 			return nil, fmt.Errorf("pushing image %s: %w", there.Ref(), err)
 		}
-		fmt.Fprintf(progress, "pushed image %s\n", there.Ref())
+		_, _ = fmt.Fprintf(progress, "pushed image %s\n", there.Ref())
 	}
 	return pushed, nil
 }

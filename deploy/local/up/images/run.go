@@ -32,7 +32,7 @@ func (s Sources) runTree(ctx context.Context, progress io.Writer) (image.Spec, e
 	}
 	defer unlock()
 	tree, err := runimage.Assemble(ctx, runimage.Options{
-		Cache: s.Cache, Executor: executor, Progress: func(what string) { fmt.Fprintln(progress, what) },
+		Cache: s.Cache, Executor: executor, Progress: func(what string) { _, _ = fmt.Fprintln(progress, what) },
 	})
 	if err != nil {
 		return image.Spec{}, err
