@@ -58,7 +58,16 @@ func run(ctx context.Context, m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	// m.Run knows no context: after Ctrl-C the tests are left where they are, and the cluster goes.
+	ended := make(chan int, 1)
+	go func() { ended <- m.Run() }()
+	select {
+	case code := <-ended:
+		return code
+	case <-ctx.Done():
+		fmt.Fprintln(os.Stderr, "interrupted")
+		return 1
+	}
 }
 
 // magosLocal runs the command behind make up and make down.
