@@ -48,7 +48,7 @@ func Start(tb testing.TB) *rest.Config {
 func Main(m *testing.M, use func(*rest.Config)) {
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("these tests need an API server, which -short leaves out")
+		fmt.Fprintln(os.Stderr, "these tests need an API server, which -short leaves out")
 		os.Exit(0)
 	}
 	config, stop, err := start()
