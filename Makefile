@@ -46,7 +46,7 @@ build: ## compile every module
 
 .PHONY: unit
 unit: ## the fast loop: no network, no root, no cluster
-	go test -short $(PACKAGES)
+	go test -short -count=1 $(PACKAGES)
 
 .PHONY: test
 test: ## everything: unit, API server, containers, end to end (as root on Linux; brings what it needs)

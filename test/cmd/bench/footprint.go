@@ -12,9 +12,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"magosproject.io/api/v1alpha1"
 	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/deploy/local/demo"
 	"magosproject.io/deploy/local/up"
 	"magosproject.io/deploy/local/up/images"
 )
@@ -58,6 +61,29 @@ func archiveSize(built images.Image) (float64, error) {
 		return 0, err
 	}
 	return float64(info.Size()) / megabyte, nil
+}
+
+// fill creates Workspaces that wait for a Rollout that does not exist, so that they cost what a Workspace at rest costs.
+func fill(ctx context.Context, c client.Client, count int) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
+	if err := c.Create(ctx, namespace); err != nil {
+		return fmt.Errorf("creating the namespace: %w", err)
+	}
+	project := &v1alpha1.Project{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "bench"}}
+	project.Spec.Orchestration = v1alpha1.OrchestrationRollout
+	if err := c.Create(ctx, project); err != nil {
+		return fmt.Errorf("creating the Project: %w", err)
+	}
+	for i := range count {
+		ws := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: fmt.Sprintf("ws-%03d", i)}}
+		ws.Spec.ProjectRef.Name = "bench"
+		ws.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: demo.RepositoryURL, TargetRevision: "main", Path: "env/dev"}
+		ws.Spec.Terraform = v1alpha1.TerraformSpec{Engine: v1alpha1.EngineOpenTofu, Version: demo.OpenTofuVersion}
+		if err := c.Create(ctx, ws); err != nil {
+			return fmt.Errorf("creating Workspace %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // idle lets the services come to rest, then counts for a minute what all of them ask of the API server, and reads their memory.

@@ -9,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,10 +36,18 @@ func planToApply(ctx context.Context, installation *up.Installation, c client.Wi
 	}
 	defer jobs.Stop()
 
-	ended := map[string]time.Time{}
-	seen := map[string]bool{}
-	var values []float64
+	// Two watches race: either half of a run may be read first, and a run counts when both are known.
+	ended, asked := map[string]time.Time{}, map[string]time.Time{}
 	begun := time.Now()
+	var values []float64
+	count := func(run string) {
+		from, known := ended[run]
+		to, also := asked[run]
+		if known && also {
+			values = append(values, float64(to.Sub(from).Microseconds())/1000)
+			fmt.Fprintf(os.Stderr, "plan to apply: %.0f ms\n", values[len(values)-1])
+		}
+	}
 	next := 0
 	for len(values) < samples {
 		// A commit at a time: what is measured is the service, not the queue for two cores.
@@ -57,10 +64,13 @@ func planToApply(ctx context.Context, installation *up.Installation, c client.Wi
 			if !open {
 				return 0, 0, errors.New("the watch of pods ended")
 			}
-			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Labels[v1alpha1.LabelRunPhase] == "plan" && pod.Status.Phase == corev1.PodSucceeded {
-				if _, known := ended[pod.Labels[v1alpha1.LabelRunID]]; !known {
-					ended[pod.Labels[v1alpha1.LabelRunID]] = time.Now()
-				}
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || pod.Labels[v1alpha1.LabelRunPhase] != "plan" || pod.Status.Phase != corev1.PodSucceeded || pod.CreationTimestamp.Time.Before(begun) {
+				continue
+			}
+			if run := pod.Labels[v1alpha1.LabelRunID]; ended[run].IsZero() {
+				ended[run] = time.Now()
+				count(run)
 			}
 		case event, open := <-jobs.ResultChan():
 			if !open {
@@ -70,37 +80,12 @@ func planToApply(ctx context.Context, installation *up.Installation, c client.Wi
 			if !ok || event.Type != watch.Added || job.Labels[v1alpha1.LabelRunPhase] != "apply" || job.CreationTimestamp.Time.Before(begun) {
 				continue
 			}
-			run := job.Labels[v1alpha1.LabelRunID]
-			if at, known := ended[run]; known && !seen[run] {
-				seen[run] = true
-				values = append(values, float64(time.Since(at).Microseconds())/1000)
-				fmt.Fprintf(os.Stderr, "plan to apply: %.0f ms\n", values[len(values)-1])
+			if run := job.Labels[v1alpha1.LabelRunID]; asked[run].IsZero() {
+				asked[run] = time.Now()
+				count(run)
 			}
 		}
 	}
 	middle, spread = median(values)
 	return middle, spread, nil
-}
-
-// fill creates Workspaces that wait for a Rollout that does not exist, so that they cost what a Workspace at rest costs.
-func fill(ctx context.Context, c client.Client, count int) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
-	if err := c.Create(ctx, namespace); err != nil {
-		return fmt.Errorf("creating the namespace: %w", err)
-	}
-	project := &v1alpha1.Project{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "bench"}}
-	project.Spec.Orchestration = v1alpha1.OrchestrationRollout
-	if err := c.Create(ctx, project); err != nil {
-		return fmt.Errorf("creating the Project: %w", err)
-	}
-	for i := range count {
-		ws := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: fmt.Sprintf("ws-%03d", i)}}
-		ws.Spec.ProjectRef.Name = "bench"
-		ws.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: demo.RepositoryURL, TargetRevision: "main", Path: "env/dev"}
-		ws.Spec.Terraform = v1alpha1.TerraformSpec{Engine: v1alpha1.EngineOpenTofu, Version: demo.OpenTofuVersion}
-		if err := c.Create(ctx, ws); err != nil {
-			return fmt.Errorf("creating Workspace %d: %w", i, err)
-		}
-	}
-	return nil
 }
