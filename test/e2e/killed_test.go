@@ -19,32 +19,20 @@ import (
 	"magosproject.io/deploy/local/demo"
 )
 
-// A victim is a service that is killed when a step of the pass has come so far.
-type victim struct {
-	service, step string
-	phase         v1alpha1.RunPhase
-}
+// A victim is a service that is killed while a step of the pass is at a moment.
+type victim struct{ service, step string }
 
-// TestEachServiceIsKilledAtEachMoment kills every process of each service, without a word of warning, while a Workspace plans, while
-// one applies, and between one's end and the next one's beginning. All Workspaces still reach Applied, with one plan and one
-// apply Job per run.
+// TestEachServiceIsKilledAtEachMoment kills every process of each service, without a word of warning, while the pod of a plan runs,
+// while that of an apply runs, and between one Workspace's end and the next one's beginning. All Workspaces still reach Applied,
+// with one plan and one apply Job per run. (Between a plan and its apply: TestAPlanWaitsForTheApprovalThatNamesItsRun.)
 func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 	moments := []struct {
-		name    string
-		victims []victim
+		name, phase string
+		victims     []victim
 	}{
-		{"planning", []victim{
-			{"rollout", "dev", v1alpha1.RunPlanning}, {"refwatcher", "dev", v1alpha1.RunPlanning},
-			{"workspace", "staging", v1alpha1.RunPlanning}, {"runner", "prod", v1alpha1.RunPlanning},
-		}},
-		{"applying", []victim{
-			{"rollout", "dev", v1alpha1.RunApplying}, {"refwatcher", "dev", v1alpha1.RunApplying},
-			{"workspace", "staging", v1alpha1.RunApplying}, {"runner", "prod", v1alpha1.RunApplying},
-		}},
-		{"between two Workspaces", []victim{
-			{"rollout", "dev", v1alpha1.RunSucceeded}, {"refwatcher", "dev", v1alpha1.RunSucceeded},
-			{"workspace", "staging", v1alpha1.RunSucceeded}, {"runner", "staging", v1alpha1.RunSucceeded},
-		}},
+		{"a plan runs", "plan", []victim{{"rollout", "dev"}, {"refwatcher", "dev"}, {"workspace", "staging"}, {"runner", "prod"}}},
+		{"an apply runs", "apply", []victim{{"rollout", "dev"}, {"refwatcher", "dev"}, {"workspace", "staging"}, {"runner", "prod"}}},
+		{"nothing runs between two Workspaces", "", []victim{{"rollout", "dev"}, {"refwatcher", "dev"}, {"workspace", "staging"}, {"runner", "staging"}}},
 	}
 	w := newWorld(t)
 	repo := w.clone()
@@ -53,17 +41,17 @@ func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 		t.Run(moment.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.awaitServices()
-			repo.write(map[string]string{demo.MessageFile: "Greetings from those killed while " + moment.name + "\n"})
+			repo.write(map[string]string{demo.MessageFile: "Greetings while " + moment.name + "\n"})
 			commit := repo.push("main", "killed while "+moment.name)
 			for _, v := range moment.victims {
-				w.awaitMoment(demo.Project+"-"+v.step, commit, v.phase)
+				w.awaitMoment(demo.Project+"-"+v.step, commit, moment.phase)
 				w.kill(v.service)
 			}
 			w.expectRolledOut(commit)
 			w.expectOrder(commit)
 		})
 	}
-	jobs.check(t)
+	jobs.check(w)
 }
 
 // awaitServices waits until every pod of every service is ready: one that was killed before may still be held back.
@@ -81,27 +69,41 @@ func (w world) awaitServices() {
 	})
 }
 
-// awaitMoment follows the watch, so that a moment that lasts milliseconds is not missed. A later moment counts too.
-func (w world) awaitMoment(name, commit string, phase v1alpha1.RunPhase) {
+// awaitMoment waits until the pod of that phase of the Workspace's run of the commit runs; with no phase, until the run has
+// succeeded. It fails when the run is over before the moment was seen: then nothing would be tried.
+func (w world) awaitMoment(name, commit, phase string) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	watch, err := w.Watch(ctx, &v1alpha1.WorkspaceList{}, client.InNamespace(demo.Namespace))
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer watch.Stop()
-	for event := range watch.ResultChan() {
-		ws, ok := event.Object.(*v1alpha1.Workspace)
-		if !ok || ws.Name != name || ws.Status.Run == nil || ws.Status.Run.Revision != commit {
-			continue
+	w.eventually(fmt.Sprintf("%s is where it is to be interrupted (%q)", name, phase), func(ctx context.Context) error {
+		ws, err := w.workspace(ctx, demo.Namespace, name)
+		if err != nil {
+			return err
 		}
-		if ws.Status.Run.Phase == phase || ws.Status.Run.Phase == v1alpha1.RunSucceeded {
-			return
+		run := ws.Status.Run
+		if run == nil || run.Revision != commit {
+			return fmt.Errorf("its run is %+v", run)
 		}
-	}
-	w.describe()
-	w.Fatalf("the moment did not come: the watch ended first (%v)", ctx.Err())
+		if phase == "" {
+			if run.Phase != v1alpha1.RunSucceeded {
+				return fmt.Errorf("its run is %s", run.Phase)
+			}
+			return nil
+		}
+		if run.Phase.Terminal() {
+			w.describe()
+			w.Fatalf("the moment was missed: the run of %s is %s", name, run.Phase)
+		}
+		pods := &corev1.PodList{}
+		if err := w.List(ctx, pods, client.InNamespace(demo.Namespace),
+			client.MatchingLabels{v1alpha1.LabelRunID: run.ID, v1alpha1.LabelRunPhase: phase}); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if pod.Status.Phase == corev1.PodRunning {
+				return nil
+			}
+		}
+		return fmt.Errorf("its run is %s and no pod of the %s runs", run.Phase, phase)
+	})
 }
 
 // servicePods lists the pods of one service, or of all.
@@ -202,18 +204,26 @@ func (w world) countJobs() *jobCount {
 	return c
 }
 
-// check fails for every phase of a run that had more than one Job.
-func (c *jobCount) check(t *testing.T) {
-	t.Helper()
+// check fails for every phase of a run that had more than one Job, and when the Jobs of what is applied now were not seen.
+func (c *jobCount) check(w world) {
+	w.Helper()
 	c.stop()
 	<-c.done
-	if len(c.uids) == 0 {
-		t.Error("no Job was seen at all")
-	}
 	for key, uids := range c.uids {
 		if len(uids) != 1 {
-			t.Errorf("run and phase %q had %d Jobs, want 1", key, len(uids))
+			w.Errorf("run and phase %q had %d Jobs, want 1", key, len(uids))
 		}
 	}
-	t.Logf("%d Jobs seen, one for each run and phase", len(c.uids))
+	for _, step := range demo.Steps {
+		ws, err := w.demoWorkspace(w.Context(), step)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, phase := range []string{"plan", "apply"} {
+			if key := ws.Status.Applied.RunID + " " + phase; len(c.uids[key]) == 0 {
+				w.Errorf("no Job was seen of %s, which %s has applied: the count is worth nothing", key, ws.Name)
+			}
+		}
+	}
+	w.Logf("%d Jobs seen, one for each run and phase", len(c.uids))
 }

@@ -92,6 +92,7 @@ output "lines" {
 // TestAPlanWaitsForTheApprovalThatNamesItsRun: laws 3 and 6 on pods.
 func TestAPlanWaitsForTheApprovalThatNamesItsRun(t *testing.T) {
 	w := newWorld(t)
+	w.awaitServices()
 	ns := w.namespace("e2e-approval")
 	repo := w.clone()
 	repo.write(map[string]string{"gated/main.tf": module(ns, "gated", "variable \"size\" {\n  type = string\n}\nvariable \"secret\" {\n  type      = string\n  sensitive = true\n}\n"+
@@ -137,10 +138,21 @@ func TestAPlanWaitsForTheApprovalThatNamesItsRun(t *testing.T) {
 		}
 		return nil
 	})
+	// Between a plan and its apply, every service is killed: who comes back knows what waits.
+	for _, service := range []string{"rollout", "workspace", "refwatcher", "runner"} {
+		w.kill(service)
+	}
 	w.annotate(ws, v1alpha1.AnnotationApproved, runID)
 	applied := w.expectApplied(ns, "gated", commit)
 	if applied.Status.Applied.RunID != runID {
 		t.Errorf("run %s was applied, run %s was approved", applied.Status.Applied.RunID, runID)
+	}
+	jobs, err := w.jobs(t.Context(), ns, "gated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(jobs) != 2 {
+		t.Errorf("%d Jobs were made, want one plan and one apply", len(jobs))
 	}
 	if got := outputOf(t, w.stateOf(ns, "gated"), "size"); !strings.HasPrefix(got, value+":") {
 		t.Errorf("the module saw %q, want %q", got, value)
