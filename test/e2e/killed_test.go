@@ -40,7 +40,7 @@ func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 	for _, moment := range moments {
 		t.Run(moment.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.awaitServices()
+			w.freshServices()
 			repo.write(map[string]string{demo.MessageFile: "Greetings while " + moment.name + "\n"})
 			commit := repo.push("main", "killed while "+moment.name)
 			for _, v := range moment.victims {
@@ -54,14 +54,28 @@ func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 	jobs.check(w)
 }
 
-// awaitServices waits until every pod of every service is ready: one that was killed before may still be held back.
-func (w world) awaitServices() {
+// freshServices replaces the pods that were killed before, for which the kubelet would keep a killed service waiting longer each
+// time, and waits until every pod of every service is ready.
+func (w world) freshServices() {
 	w.Helper()
+	for _, pod := range w.servicePods("") {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.RestartCount == 0 {
+				continue
+			}
+			if err := w.Delete(w.Context(), &pod, client.GracePeriodSeconds(1)); client.IgnoreNotFound(err) != nil {
+				w.Fatal(err)
+			}
+		}
+	}
 	w.eventually("every service is ready", func(context.Context) error {
 		for _, pod := range w.servicePods("") {
+			if pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) == 0 {
+				return fmt.Errorf("%s is starting or ending", pod.Name)
+			}
 			for _, status := range pod.Status.ContainerStatuses {
-				if !status.Ready {
-					return fmt.Errorf("%s is not", pod.Name)
+				if !status.Ready || status.RestartCount > 0 {
+					return fmt.Errorf("%s is not ready", pod.Name)
 				}
 			}
 		}

@@ -92,7 +92,7 @@ output "lines" {
 // TestAPlanWaitsForTheApprovalThatNamesItsRun: laws 3 and 6 on pods.
 func TestAPlanWaitsForTheApprovalThatNamesItsRun(t *testing.T) {
 	w := newWorld(t)
-	w.awaitServices()
+	w.freshServices()
 	ns := w.namespace("e2e-approval")
 	repo := w.clone()
 	repo.write(map[string]string{"gated/main.tf": module(ns, "gated", "variable \"size\" {\n  type = string\n}\nvariable \"secret\" {\n  type      = string\n  sensitive = true\n}\n"+
