@@ -44,8 +44,8 @@ func handshake(conn net.Conn, url refs.URL) (*ssh.Client, error) {
 	}
 	config := &ssh.ClientConfig{
 		User: user,
-		// There is no knownHosts to verify against yet. Nothing secret is sent, and what a false host could say is which public
-		// commit to run: keeper fetches it by its SHA from a host that it verifies by itself.
+		// There are no known hosts to verify against yet. Nothing secret is sent, but a false host could say which commit to
+		// run, and keeper, which verifies no host keys either, could fetch it there.
 		HostKeyCallback: func(string, net.Addr, ssh.PublicKey) error { return nil },
 	}
 	transport, channels, requests, err := ssh.NewClientConn(conn, url.Address(), config)

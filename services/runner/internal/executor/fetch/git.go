@@ -50,7 +50,8 @@ func Environment(base []string) []string {
 		"GIT_ALLOW_PROTOCOL="+Protocols,
 		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL="+os.DevNull,
-		"GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30",
+		// There are no known hosts to verify against yet. In batch mode ssh would refuse every host that it does not know.
+		"GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30 -o StrictHostKeyChecking=no -o UserKnownHostsFile="+os.DevNull+" -o LogLevel=ERROR",
 		"GIT_ASKPASS=/bin/false",
 		"LC_ALL=C.UTF-8",
 	)

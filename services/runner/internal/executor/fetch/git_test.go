@@ -112,3 +112,18 @@ func TestALinkThatLeavesTheCheckoutIsRefusedByName(t *testing.T) {
 		t.Errorf("a link that leaves: %v", err)
 	}
 }
+
+// Host keys are not verified yet, as the documentation says. With ssh's own default no host would do: it asks, and batch mode refuses.
+func TestSSHAsksNothingAndTakesUnknownHosts(t *testing.T) {
+	var command string
+	for _, variable := range Environment(nil) {
+		if value, found := strings.CutPrefix(variable, "GIT_SSH_COMMAND="); found {
+			command = value
+		}
+	}
+	for _, option := range []string{"BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=" + os.DevNull, "LogLevel=ERROR"} {
+		if !strings.Contains(command+" ", " -o "+option+" ") {
+			t.Errorf("ssh is called as %q, without %s", command, option)
+		}
+	}
+}
