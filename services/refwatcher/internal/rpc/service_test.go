@@ -67,7 +67,7 @@ func newService(t *testing.T, r *remotes, change func(*Config)) *Service {
 	for name, source := range map[string][2]string{
 		"main": {"https://example.com/infra.git", "main"}, "tag": {"https://example.com/infra.git", "v1"}, "pinned": {"https://example.com/infra.git", commitB},
 		"gone": {"https://example.com/infra.git", "gone"}, "both": {"https://example.com/infra.git", "both"}, "other": {"https://example.com/other.git", "main"},
-		"scheme": {"git://example.com/infra.git", "main"}, "option": {"https://example.com/infra.git", "--upload-pack=x"},
+		"scheme": {"git://example.com/infra.git", "main"}, "pinned scheme": {"git://example.com/infra.git", commitB}, "option": {"https://example.com/infra.git", "--upload-pack=x"},
 	} {
 		builder.WithObjects(workspace(name, source[0], source[1]))
 	}
@@ -103,6 +103,7 @@ func TestResolveRevision(t *testing.T) {
 		"no such revision":                {request: ask("gone"), code: codes.NotFound, reason: rpcerr.RevisionNotFound, listings: 1},
 		"a branch and a tag":              {request: ask("both"), code: codes.FailedPrecondition, reason: rpcerr.AmbiguousRevision, listings: 1},
 		"a scheme that is not allowed":    {request: ask("scheme"), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed},
+		"nor for a commit":                {request: ask("pinned scheme"), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed},
 		"a target that is an option":      {request: ask("option"), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed},
 		"a remote that is down":           {request: ask("main"), err: errors.New("no route"), code: codes.Unavailable, reason: rpcerr.RemoteUnavailable, listings: 1},
 		"a redirect to another scheme":    {request: ask("main"), err: fmt.Errorf("x: %w", &remote.SchemeError{Scheme: "file"}), code: codes.FailedPrecondition, reason: rpcerr.SchemeNotAllowed, listings: 1},

@@ -18,7 +18,7 @@ type Trouble struct {
 	Message string
 }
 
-// Want is what a Workspace's spec asks of the watcher. Either Trouble is set, or Name is; and then URL is, unless Name is a commit.
+// Want is what a Workspace's spec asks of the watcher. Either Trouble is set, or Name and URL are.
 type Want struct {
 	// Name to resolve.
 	Name refs.Name
@@ -28,14 +28,12 @@ type Want struct {
 	Trouble *Trouble
 }
 
-// WantOf reads a Workspace's source. Only URLs with one of the schemes are asked.
+// WantOf reads a Workspace's source. Only URLs with one of the schemes are accepted, also for a commit, for which no remote
+// is asked: the run fetches it from there.
 func WantOf(source v1alpha1.WorkspaceSource, schemes []string) Want {
 	name, err := refs.Parse(source.TargetRevision)
 	if err != nil {
 		return refused(err)
-	}
-	if _, pinned := name.Commit(); pinned {
-		return Want{Name: name}
 	}
 	url, err := refs.ParseURL(source.RepoURL)
 	if err != nil {
