@@ -16,16 +16,17 @@ type PlanFacts struct {
 	// Arch is the CPU architecture of the plan's node. The apply must run on the same: the sealed providers are built for it.
 	// Empty where it is not known any more.
 	Arch string
-	// Variables and Volume are the plan's variables. The tool gets none of them at apply; their values are mounted only so
-	// that they are masked in what it prints.
+	// Variables and Volume are the plan's variables. The tool gets none of them at apply; their present values are mounted
+	// only so that they are masked in what it prints. A value that was rotated since the plan is not known any more, and so
+	// not masked: nothing keeps it but the sealed plan.
 	Variables []string
 	Volume    *corev1.Volume
 }
 
 func (p PlanFacts) masks() bool { return p.Volume != nil && len(p.Variables) > 0 }
 
-// VariablesVolume is the plan's volume of variables, with every source optional: one that is gone by now has nothing to
-// mask, and must not keep the apply from starting. Nil where the Job has none.
+// VariablesVolume is the plan's volume of variables, with every source optional: the value of one that is gone by now cannot
+// be masked any more, and that must not keep the apply from starting. Nil where the Job has none.
 func VariablesVolume(plan *batchv1.Job) *corev1.Volume {
 	volume := volumeOf(plan, volumeVariables)
 	if volume == nil || volume.Projected == nil {
