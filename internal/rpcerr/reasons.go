@@ -16,6 +16,8 @@ const (
 	ServiceAccountNotFound = "SERVICE_ACCOUNT_NOT_FOUND"
 	// VolumeNotReady: the Workspace's volume claim belongs to another Workspace or is going away.
 	VolumeNotReady = "VOLUME_NOT_READY"
+	// ConfigMapDiffers: the run's ConfigMap exists with another content.
+	ConfigMapDiffers = "CONFIG_MAP_DIFFERS"
 	// LogsGone: the pod whose log was asked for is gone.
 	LogsGone = "LOGS_GONE"
 	// WorkspaceNotFound: no such Workspace, or not with this UID.
@@ -55,7 +57,7 @@ const (
 // Reasons has every reason, in the order above.
 func Reasons() []string {
 	return []string{
-		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, LogsGone,
+		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, LogsGone,
 		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, RemoteUnavailable, NoLeader,
 		Conflict, NotAwaitingApproval, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
 		DeadlineExceeded, Internal,

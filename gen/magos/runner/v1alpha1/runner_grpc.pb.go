@@ -42,7 +42,8 @@ type RunnerServiceClient interface {
 	// Codes: INVALID_ARGUMENT (a field is missing or wrong; field violations), ALREADY_EXISTS (REQUEST_DIFFERS: the Job exists
 	// for another request), NOT_FOUND (the Workspace does not exist with this UID), FAILED_PRECONDITION (RUN_NOT_RECORDED: its status does not name this run, phase
 	// and digest; RUN_STILL_LIVE: an earlier pod of the Workspace has not provably ended; RUN_VOID: this phase was cancelled before it existed;
-	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away).
+	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away;
+	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
 	// GetRun tells the present state of one phase of a run. It is the truth, WatchRuns only hints.
 	// May be called by: who may get the workspaces of the namespace.
@@ -153,7 +154,8 @@ type RunnerServiceServer interface {
 	// Codes: INVALID_ARGUMENT (a field is missing or wrong; field violations), ALREADY_EXISTS (REQUEST_DIFFERS: the Job exists
 	// for another request), NOT_FOUND (the Workspace does not exist with this UID), FAILED_PRECONDITION (RUN_NOT_RECORDED: its status does not name this run, phase
 	// and digest; RUN_STILL_LIVE: an earlier pod of the Workspace has not provably ended; RUN_VOID: this phase was cancelled before it existed;
-	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away).
+	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away;
+	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
 	// GetRun tells the present state of one phase of a run. It is the truth, WatchRuns only hints.
 	// May be called by: who may get the workspaces of the namespace.

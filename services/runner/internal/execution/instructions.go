@@ -3,6 +3,7 @@ package execution
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -75,4 +76,12 @@ func RenderConfigMap(r Request, s Settings, digest string, plan PlanFacts) (*cor
 		Immutable: ptr.To(true),
 		Data:      data,
 	}, nil
+}
+
+// SameConfigMap reports whether a ConfigMap that exists, and is not going, holds just what was rendered, for good.
+func SameConfigMap(present, rendered *corev1.ConfigMap) bool {
+	return present.DeletionTimestamp.IsZero() && ptr.Deref(present.Immutable, false) &&
+		maps.Equal(present.Labels, rendered.Labels) &&
+		present.Annotations[v1alpha1.AnnotationRequestDigest] == rendered.Annotations[v1alpha1.AnnotationRequestDigest] &&
+		maps.Equal(present.Data, rendered.Data) && len(present.BinaryData) == 0
 }

@@ -248,9 +248,27 @@ func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req executio
 	if err != nil {
 		return err
 	}
-	// A ConfigMap of that name was made for this very request, and is immutable.
-	if err := r.Writer.Create(ctx, config); err != nil && !apierrors.IsAlreadyExists(err) {
+	return r.ensureConfigMap(ctx, config)
+}
+
+// ensureConfigMap makes the run's ConfigMap, or accepts the one that an earlier attempt made. Its name can be foreseen by
+// others, and the executor does what it says: one that says anything else is not used.
+func (r *Runs) ensureConfigMap(ctx context.Context, config *corev1.ConfigMap) error {
+	err := r.Writer.Create(ctx, config)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating configmap %s/%s: %w", config.Namespace, config.Name, err)
+	}
+	present := &corev1.ConfigMap{}
+	if err := r.API.Get(ctx, client.ObjectKeyFromObject(config), present); err != nil {
+		return fmt.Errorf("reading configmap %s/%s: %w", config.Namespace, config.Name, err)
+	}
+	if !execution.SameConfigMap(present, config) {
+		return rpcerr.New(codes.FailedPrecondition, rpcerr.ConfigMapDiffers,
+			"configmap %s/%s exists and is not what the runner would make for this run: it was made by somebody else, or by a runner with other flags; delete it",
+			config.Namespace, config.Name).With("configmap", config.Name)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeDone}, nil
 	case rpcerr.RunVoid:
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeVoid}, nil
-	case rpcerr.RunStillLive, rpcerr.VolumeNotReady:
+	case rpcerr.RunStillLive, rpcerr.VolumeNotReady, rpcerr.ConfigMapDiffers:
 		return waits(v1alpha1.ReasonRunPending)
 	case rpcerr.ServiceAccountNotFound:
 		return waits(v1alpha1.ReasonServiceAccountNotFound)
