@@ -21,3 +21,11 @@ spec:
 - name: before
   expression: "oldObject != null && has(oldObject.metadata.annotations) ? oldObject.metadata.annotations : {}"
 {{- end }}
+
+{{/* The variables by which a policy compares labels. */}}
+{{- define "magos.labelVariables" -}}
+- name: labels
+  expression: "has(object.metadata.labels) ? object.metadata.labels : {}"
+- name: labelsBefore
+  expression: "oldObject != null && has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}"
+{{- end }}

@@ -17,6 +17,8 @@ func TestTheChartOnAnAPIServer(t *testing.T) {
 	t.Run("a grant is set and removed as a whole", func(t *testing.T) { testGrantWhole(t, s) })
 	t.Run("approving needs the right to", func(t *testing.T) { testApproval(t, s) })
 	t.Run("intervals are durations", func(t *testing.T) { testDurations(t, s) })
+	t.Run("Jobs of runs are what the runner says", func(t *testing.T) { testRunJobs(t, s) })
+	t.Run("pods of runs come from their Jobs", func(t *testing.T) { testRunPods(t, s) })
 	t.Run("people have the rights of their roles", func(t *testing.T) { testUserRoles(t, s) })
 }
 

@@ -97,6 +97,8 @@ func (s installed) awaitPolicies(t *testing.T) {
 		},
 		"status-by-workspace": func() error { return s.patchStatus(s.admin, probe) },
 		"status-by-rollout":   func() error { return s.patchStatus(s.admin, s.project(t)) },
+		"run-jobs":            func() error { return s.admin.Create(t.Context(), s.job(runLabels, nil, nil), client.DryRunAll) },
+		"run-pods":            func() error { return s.admin.Create(t.Context(), s.pod(runLabels), client.DryRunAll) },
 	} {
 		deadline := time.Now().Add(30 * time.Second)
 		for refused() == nil {
