@@ -191,9 +191,18 @@ type WorkspaceRun struct {
 	// changes that the plan would make.
 	// +optional
 	Changes *Changes `json:"changes,omitempty"`
-	// applyRequestedAt is recorded before the apply is asked for; from then on "no such Job" is RunLost.
+	// applyRequestedAt is recorded before the apply is asked for; from then on it is never asked for again.
 	// +optional
 	ApplyRequestedAt *metav1.Time `json:"applyRequestedAt,omitempty"`
+	// applyStartedAt is when the apply's Job was first seen; from then on "no such Job" is RunLost, before it means that nothing ran.
+	// +optional
+	ApplyStartedAt *metav1.Time `json:"applyStartedAt,omitempty"`
+	// lostAt is when the apply's Job, seen before, was found missing; such a run ends as RunLost and nothing else.
+	// +optional
+	LostAt *metav1.Time `json:"lostAt,omitempty"`
+	// retryAt is when the next run of the same inputs may begin after one of which no container could start.
+	// +optional
+	RetryAt *metav1.Time `json:"retryAt,omitempty"`
 	// finishedAt is when the run became terminal.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`

@@ -850,6 +850,18 @@ func (in *WorkspaceRun) DeepCopyInto(out *WorkspaceRun) {
 		in, out := &in.ApplyRequestedAt, &out.ApplyRequestedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.ApplyStartedAt != nil {
+		in, out := &in.ApplyStartedAt, &out.ApplyStartedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.LostAt != nil {
+		in, out := &in.LostAt, &out.LostAt
+		*out = (*in).DeepCopy()
+	}
+	if in.RetryAt != nil {
+		in, out := &in.RetryAt, &out.RetryAt
+		*out = (*in).DeepCopy()
+	}
 	if in.FinishedAt != nil {
 		in, out := &in.FinishedAt, &out.FinishedAt
 		*out = (*in).DeepCopy()
