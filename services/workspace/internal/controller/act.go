@@ -87,6 +87,8 @@ func viewOf(run *runnerv1alpha1.Run) (*lifecycle.RunView, error) {
 		return nil, fmt.Errorf("reading the runner's answer: unknown state %s", run.GetState())
 	}
 	view := &lifecycle.RunView{State: state, Reason: run.GetReason(), Message: run.GetMessage()}
+	// A pod that was lost with its node may have run for all the runner knows.
+	view.NeverStarted = state == lifecycle.RunFailed && run.GetStartedAt() == nil && view.Reason != v1alpha1.ReasonRunLost
 	if plan := run.GetPlan(); plan != nil {
 		c := plan.GetChanges()
 		view.Plan = &lifecycle.PlanView{Digest: plan.GetDigest(), Empty: plan.GetEmpty(), Changes: v1alpha1.Changes{
@@ -104,7 +106,7 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 	request := requestFor(w, d.Run, lifecycle.Plan)
 	request.TfvarsPath = w.Spec.Terraform.TfvarsPath
 	request.Variables = variablesOf(seen.composition)
-	_, err := r.Runner.StartRun(ctx, request)
+	err := r.startRun(ctx, request)
 	if err == nil {
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeDone}, nil
 	}
@@ -137,7 +139,7 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 func (r *Reconciler) startApply(ctx context.Context, seen observation, d lifecycle.Decision) error {
 	request := requestFor(seen.Workspace, d.Run, lifecycle.Apply)
 	request.PlanDigest = d.Run.PlanDigest
-	if _, err := r.Runner.StartRun(ctx, request); err != nil {
+	if err := r.startRun(ctx, request); err != nil {
 		return fmt.Errorf("asking the runner for the apply of run %s: %w", d.Run.ID, err)
 	}
 	if !d.Approved {
@@ -146,12 +148,27 @@ func (r *Reconciler) startApply(ctx context.Context, seen observation, d lifecyc
 	return nil
 }
 
-func (r *Reconciler) cancelRun(ctx context.Context, seen observation, d lifecycle.Decision) error {
-	_, err := r.Runner.CancelRun(ctx, &runnerv1alpha1.CancelRunRequest{Key: keyOf(seen.Workspace, d.Run.ID, d.Half)})
+// startRun gives the runner as long as it allows itself: an answer that is not waited for costs the run.
+func (r *Reconciler) startRun(ctx context.Context, request *runnerv1alpha1.StartRunRequest) error {
+	ctx, done := context.WithTimeout(ctx, runnerPatience)
+	defer done()
+	_, err := r.Runner.StartRun(ctx, request)
+	return err
+}
+
+// cancelRun makes sure that a half never starts, and returns what its answer makes of d.
+func (r *Reconciler) cancelRun(ctx context.Context, seen observation, d lifecycle.Decision) (lifecycle.Decision, error) {
+	ctx, done := context.WithTimeout(ctx, runnerPatience)
+	defer done()
+	response, err := r.Runner.CancelRun(ctx, &runnerv1alpha1.CancelRunRequest{Key: keyOf(seen.Workspace, d.Run.ID, d.Half)})
 	if err != nil {
-		return asPeerError(err, v1alpha1.ReasonRunnerUnavailable, "asking the runner to give up the "+string(d.Half))
+		return d, asPeerError(err, v1alpha1.ReasonRunnerUnavailable, "asking the runner to give up the "+string(d.Half))
 	}
-	return nil
+	view, err := viewOf(response.GetRun())
+	if err != nil {
+		return d, err
+	}
+	return lifecycle.Cancelled(seen.Snapshot, d, *view), nil
 }
 
 // requestFor has what plan and apply have in common.

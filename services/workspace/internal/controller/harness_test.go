@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -260,5 +261,6 @@ func (h *harness) started(half string) []string {
 func fail(reason string) func(*runnerv1alpha1.Run) {
 	return func(run *runnerv1alpha1.Run) {
 		run.State, run.Reason, run.Message = runnerv1alpha1.RunState_RUN_STATE_FAILED, reason, "Error: no credentials"
+		run.StartedAt = timestamppb.New(began)
 	}
 }

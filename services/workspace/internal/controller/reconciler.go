@@ -25,6 +25,8 @@ const (
 	peerPause = 5 * time.Second
 	// conflictPause gives the cache time to see what somebody else wrote.
 	conflictPause = 50 * time.Millisecond
+	// runnerPatience is how long StartRun and CancelRun may take, as the runner itself has it.
+	runnerPatience = 30 * time.Second
 )
 
 // Config of a Reconciler. Everything is needed.
@@ -66,7 +68,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		seen.Resolution = r.resolve(ctx, seen.Workspace)
 		decision = lifecycle.Decide(seen.Snapshot)
 	}
-	err = r.carryOut(ctx, seen, decision)
+	if decision.Action == lifecycle.ActCancelRun {
+		decision, err = r.cancelRun(ctx, seen, decision)
+	}
+	if err == nil {
+		err = r.carryOut(ctx, seen, decision)
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		// Somebody wrote in between: decide again on what is there then.
@@ -100,17 +107,13 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 			return err
 		}
 		return r.record(ctx, seen, d, outcome)
-	case lifecycle.ActCancelRun:
-		if err := r.cancelRun(ctx, seen, d); err != nil {
-			return err
-		}
 	case lifecycle.ActRequestApply:
 		if err := r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone}); err != nil {
 			return err
 		}
 		return r.startApply(ctx, seen, d)
-	case lifecycle.ActNone, lifecycle.ActRecordRun, lifecycle.ActRecordPlanned, lifecycle.ActRecordEnd:
-		// Nothing is done outside.
+	case lifecycle.ActNone, lifecycle.ActRecordRun, lifecycle.ActRecordPlanned, lifecycle.ActRecordEnd, lifecycle.ActCancelRun:
+		// Nothing is done outside any more.
 	case lifecycle.ActResolveRevision:
 		return fmt.Errorf("deciding about %s: the revision was resolved and is asked for again", client.ObjectKeyFromObject(w))
 	}

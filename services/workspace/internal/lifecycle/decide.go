@@ -24,7 +24,7 @@ func Decide(s Snapshot) Decision {
 	return rest(s, "")
 }
 
-// deletion lets a live run end and starts nothing new.
+// deletion lets a run end of which a container has run, gives up any other and starts nothing new.
 func deletion(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	w := s.Workspace
 	if w.DeletionTimestamp == nil {
@@ -38,15 +38,23 @@ func deletion(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	case run.Phase == v1alpha1.RunPlanned:
 		d = end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the Workspace is being deleted")
 	case run.Phase == v1alpha1.RunPlanning && run.PlanStartedAt == nil:
-		d = cancel(s, Plan, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the Workspace is being deleted")
+		d = cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the Workspace is being deleted"))
 	default:
 		d, _ = liveRun(s, nil)
+	}
+	return beingDeleted(s, d), true
+}
+
+// beingDeleted makes d say so if the Workspace is being deleted.
+func beingDeleted(s Snapshot, d Decision) Decision {
+	if s.Workspace.DeletionTimestamp == nil {
+		return d
 	}
 	d.Reason, d.Message = v1alpha1.ReasonDeleting, "the Workspace is being deleted; a run that still lives is let end"
 	if d.Phase == "" {
 		d.Phase = v1alpha1.PhasePending
 	}
-	return d, true
+	return d
 }
 
 // finalizer comes before any run: a Workspace that can vanish would leave its run without anyone to answer for it.

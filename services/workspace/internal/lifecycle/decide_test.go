@@ -73,6 +73,12 @@ func at(phase v1alpha1.RunPhase) func(*Snapshot) {
 	})
 }
 
+func applySeen(r *v1alpha1.WorkspaceRun) {
+	r.ApplyRequestedAt, r.ApplyStartedAt = &metav1.Time{Time: start}, &metav1.Time{Time: start}
+}
+
+func applyLost(r *v1alpha1.WorkspaceRun) { r.LostAt = &metav1.Time{Time: start} }
+
 func planStarted(r *v1alpha1.WorkspaceRun) { r.PlanStartedAt = &metav1.Time{Time: start} }
 
 func sees(state RunState) func(*Snapshot) {
@@ -144,8 +150,32 @@ func TestPredicates(t *testing.T) {
 			want{ActCancelRun, v1alpha1.PhaseFailed, v1alpha1.ReasonRunLost, "plans again"}},
 		"a plan without a readable result is lost": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunSucceeded)},
 			want{ActRecordEnd, v1alpha1.PhaseFailed, v1alpha1.ReasonRunLost, ""}},
-		"an apply without a Job is lost, not asked for again": {[]func(*Snapshot){at(v1alpha1.RunApplying), sees(RunAbsent)},
+		"an apply that never was is not asked for again": {[]func(*Snapshot){at(v1alpha1.RunApplying), sees(RunAbsent)},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "never applied twice"}},
+		"the loss of an apply that was seen is recorded first": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunAbsent)},
+			want{ActNone, v1alpha1.PhaseApplying, v1alpha1.ReasonRunLost, "gone"}},
+		"then it is lost": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), run(applyLost), sees(RunAbsent)},
 			want{ActCancelRun, v1alpha1.PhaseFailed, v1alpha1.ReasonRunLost, "never applied twice"}},
+		"also where the tombstone is there already": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), run(applyLost), sees(RunVoid)},
+			want{ActRecordEnd, v1alpha1.PhaseFailed, v1alpha1.ReasonRunLost, "never applied twice"}},
+		"a void plan is no failure": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunVoid)},
+			want{ActRecordEnd, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "before it began"}},
+		"a void apply is no failure": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunVoid)},
+			want{ActRecordEnd, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "before it began"}},
+		"a plan that failed before it started is no failure": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), func(s *Snapshot) {
+			s.Run = &RunView{State: RunFailed, NeverStarted: true, Reason: v1alpha1.ReasonUnschedulable, Message: "Pod was rejected"}
+		}}, want{ActRecordEnd, v1alpha1.PhasePending, v1alpha1.ReasonUnschedulable, "rejected"}},
+		"a pending plan is given up for a deletion": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunPending), deleting},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonDeleting, ""}},
+		"a pending apply is given up for an edit": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunPending), func(s *Snapshot) { s.Inputs.Fingerprint.Spec = "x" }},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "edited"}},
+		"a pending plan is given up for a request": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunPending), annotated(v1alpha1.AnnotationReconcileRequest, "now")},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "requested"}},
+		"a pending plan is given up after its time": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), in(StartDeadline), func(s *Snapshot) {
+			s.Run = &RunView{State: RunPending, Reason: v1alpha1.ReasonQuotaExceeded, Message: "exceeded quota"}
+		}}, want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonQuotaExceeded, "within 10m0s: exceeded quota"}},
+		"a running apply is not": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunRunning), in(StartDeadline), annotated(v1alpha1.AnnotationReconcileRequest, "now")},
+			want{ActNone, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, ""}},
 		"a failed drift plan leaves Applied": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), run(func(r *v1alpha1.WorkspaceRun) { r.Trigger = v1alpha1.TriggerDrift }), sees(RunFailed)},
 			want{ActRecordEnd, v1alpha1.PhaseApplied, v1alpha1.ReasonApplySucceeded, ""}},
 		"a failed apply of drift does not": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(func(r *v1alpha1.WorkspaceRun) {

@@ -32,7 +32,8 @@ const (
 	ActRequestApply Action = "RequestApply"
 	// ActRecordEnd records a run as ended; nothing of it exists any more that could still start.
 	ActRecordEnd Action = "RecordEnd"
-	// ActCancelRun makes sure that the half Half of the run never starts, then records the run as ended.
+	// ActCancelRun asks the runner to make sure that the half Half of the run never starts, and then records what
+	// Cancelled makes of the answer.
 	ActCancelRun Action = "CancelRun"
 )
 

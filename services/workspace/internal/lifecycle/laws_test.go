@@ -288,7 +288,7 @@ func TestLaw9DeletingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 6 {
-				live := slices.ContainsFunc(slices.Collect(maps.Values(o.jobs)), func(j job) bool { return j.state == RunRunning })
+				live := slices.ContainsFunc(slices.Collect(maps.Values(o.jobs)), func(j job) bool { return j.live() })
 				if pass(t, o); o.gone && live {
 					t.Fatal("the finalizer went while a pod lived")
 				}

@@ -27,10 +27,10 @@ func liveRun(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 func beginPlan(s Snapshot) Decision {
 	run := s.Workspace.Status.Run
 	if g, ok := granted(s); !ok || !covers(g, run) {
-		return cancel(s, Plan, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its grant was taken before the plan began")
+		return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its grant was taken before the plan began"))
 	}
 	if s.Inputs.Fingerprint.String() != run.Fingerprint {
-		return cancel(s, Plan, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its inputs changed before the plan began")
+		return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its inputs changed before the plan began"))
 	}
 	next := run.DeepCopy()
 	now := stamp(s)
@@ -49,18 +49,18 @@ func followPlan(s Snapshot) Decision {
 	}
 	switch view.State {
 	case RunPending:
-		return following(view, v1alpha1.PhasePending, v1alpha1.ReasonRunPending, "the plan's pod has not started")
+		return pending(s, Plan, v1alpha1.PhasePending)
 	case RunRunning:
 		return following(view, v1alpha1.PhasePlanning, v1alpha1.ReasonPlanRunning, "the plan of "+short(s.Workspace.Status.Run.Revision)+" runs")
 	case RunSucceeded:
 		return planned(s, view)
 	case RunFailed:
-		return endAs(s, view, v1alpha1.ReasonPlanFailed)
+		return withoutSuccess(s, v1alpha1.ReasonPlanFailed)
 	case RunVoid:
-		return endAs(s, view, v1alpha1.ReasonInterrupted)
+		return voided(s, Plan)
 	case RunAbsent:
 	}
-	return cancel(s, Plan, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, "the plan Job does not exist any more; the next attempt plans again")
+	return cancel(Plan, end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, "the plan Job does not exist any more; the next attempt plans again"))
 }
 
 func planned(s Snapshot, view *RunView) Decision {
@@ -86,7 +86,8 @@ func planned(s Snapshot, view *RunView) Decision {
 	}
 }
 
-// followApply never asks for the apply again: its intent is recorded, and a Job that is not there was lost.
+// followApply never asks for the apply again: its intent is recorded, and a Job that is not there either never was or
+// was lost.
 func followApply(s Snapshot) Decision {
 	view := s.Run
 	if view == nil {
@@ -95,29 +96,73 @@ func followApply(s Snapshot) Decision {
 	revision := s.Workspace.Status.Run.Revision
 	switch view.State {
 	case RunPending:
-		return following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonRunPending, "the apply's pod has not started")
+		return seenApply(s, pending(s, Apply, v1alpha1.PhaseApplying))
 	case RunRunning:
-		return following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "the apply of "+short(revision)+" runs")
+		return seenApply(s, following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "the apply of "+short(revision)+" runs"))
 	case RunSucceeded:
 		return end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonApplySucceeded, inForce(revision))
 	case RunFailed:
-		return endAs(s, view, v1alpha1.ReasonApplyFailed)
+		return withoutSuccess(s, v1alpha1.ReasonApplyFailed)
 	case RunVoid:
-		return endAs(s, view, v1alpha1.ReasonInterrupted)
+		return voided(s, Apply)
 	case RunAbsent:
 	}
-	return cancel(s, Apply, v1alpha1.RunFailed, v1alpha1.ReasonRunLost,
-		"the apply was asked for and its Job does not exist; a plan is never applied twice, so the next attempt plans again")
+	return missingApply(s)
 }
+
+// seenApply notes that the apply's Job exists, so that its absence later on is a loss.
+func seenApply(s Snapshot, d Decision) Decision {
+	if run := s.Workspace.Status.Run; d.Run == nil && run.ApplyStartedAt == nil {
+		d.Run = run.DeepCopy()
+		now := stamp(s)
+		d.Run.ApplyStartedAt = &now
+	}
+	return d
+}
+
+// missingApply tells an apply that never was from one that is lost. A loss is recorded before the tombstone is made: the
+// tombstone looks as if nothing had ever run.
+func missingApply(s Snapshot) Decision {
+	run := s.Workspace.Status.Run
+	switch {
+	case run.ApplyStartedAt == nil:
+		return cancel(Apply, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded,
+			"the apply was asked for and never began; a plan is never applied twice, so it is planned again"))
+	case run.LostAt == nil:
+		next := run.DeepCopy()
+		now := stamp(s)
+		next.LostAt = &now
+		return Decision{Action: ActNone, Run: next, Phase: v1alpha1.PhaseApplying, Reason: v1alpha1.ReasonRunLost, Message: lostMessage, Requeue: time.Second}
+	}
+	return cancel(Apply, end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, lostMessage))
+}
+
+const lostMessage = "the Job of the apply is gone, and with it what the apply did; a plan is never applied twice, so the next attempt plans again"
 
 // following shows what a Job does, in the runner's words where it has any.
 func following(view *RunView, phase v1alpha1.Phase, reason v1alpha1.Reason, message string) Decision {
 	return Decision{Action: ActNone, Phase: phase, Reason: or(view.Reason, reason), Message: or(view.Message, message), Requeue: safetyInterval}
 }
 
-// endAs records a failure in the runner's words.
-func endAs(s Snapshot, view *RunView, reason v1alpha1.Reason) Decision {
+// withoutSuccess records a half that ended without success, in the runner's words. What never started is no failure.
+func withoutSuccess(s Snapshot, reason v1alpha1.Reason) Decision {
+	view := s.Run
+	if view.NeverStarted {
+		return unstartable(s, or(view.Reason, v1alpha1.ReasonRunPending), or(view.Message, "no container was started"))
+	}
 	return end(s, v1alpha1.RunFailed, or(view.Reason, reason), or(view.Message, "the run ended without success"))
+}
+
+// voided records a half that was cancelled before any container of it ran. It proves that nothing has happened, unless
+// it is the tombstone of an apply that was lost.
+func voided(s Snapshot, half Half) Decision {
+	switch run := s.Workspace.Status.Run; {
+	case run.LostAt != nil:
+		return end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, lostMessage)
+	case isStartOverdue(s, half):
+		return overdue(s, half)
+	}
+	return end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the "+string(half)+" was cancelled before it began")
 }
 
 // end records the run as ended.
@@ -143,10 +188,9 @@ func end(s Snapshot, phase v1alpha1.RunPhase, reason v1alpha1.Reason, message st
 
 // cancel makes sure that a half of the run never starts before the run is recorded as ended: a StartRun that is still on
 // its way from an earlier leader must find a tombstone.
-func cancel(s Snapshot, half Half, phase v1alpha1.RunPhase, reason v1alpha1.Reason, message string) Decision {
-	d := end(s, phase, reason, message)
-	d.Action, d.Half = ActCancelRun, half
-	return d
+func cancel(half Half, ended Decision) Decision {
+	ended.Action, ended.Half = ActCancelRun, half
+	return ended
 }
 
 func or(text, otherwise string) string {

@@ -108,6 +108,11 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 		if !ok || !coversDrift(g, w.Status.Applied) || len(s.Inputs.Unresolved) > 0 {
 			return rest(s, "; a drift plan is due and waits for its grant"), true
 		}
+		if rests(s, w.Status.Applied.Revision) {
+			d := rest(s, "; the last drift plan could not start and is tried again shortly")
+			d.Requeue = until(s.Now, w.Status.Run.RetryAt.Time)
+			return d, true
+		}
 		return mint(s, g, v1alpha1.TriggerDrift, w.Status.Applied.Revision), true
 	}
 	target := commit(s, g)
@@ -124,6 +129,9 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 			Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: w.Status.Failures.LastReason, Message: w.Status.Failures.Message,
 			Requeue: until(s.Now, due),
 		}, true
+	}
+	if rests(s, target) {
+		return resting(s), true
 	}
 	return mint(s, g, trigger, target), true
 }

@@ -108,6 +108,8 @@ func nextDue(w *v1alpha1.Workspace) (at time.Time, ok bool) {
 		return time.Time{}, false
 	case isFailing(w):
 		return retryDue(w), true
+	case st.Run != nil && st.Run.RetryAt != nil:
+		return st.Run.RetryAt.Time, true
 	case st.Applied != nil:
 		return driftDue(w), true
 	}

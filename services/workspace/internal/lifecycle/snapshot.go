@@ -88,6 +88,8 @@ type RunView struct {
 	// Reason and Message are the runner's; empty where the state says it all.
 	Reason  string
 	Message string
+	// NeverStarted is whether a half that failed has done so without any container of it having run.
+	NeverStarted bool
 	// Plan is what a succeeded plan found.
 	Plan *PlanView
 }

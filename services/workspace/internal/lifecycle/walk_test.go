@@ -39,15 +39,43 @@ func setGrant(o *world, g v1alpha1.Grant) {
 	o.touched = true
 }
 
-// jobEnds lets the live Job, if there is one, end in a way.
-func jobEnds(o *world, end job) error {
+// podStarts lets the container of the live Job run, unless it was cancelled before.
+func podStarts(o *world) error {
 	for key, j := range o.jobs {
-		if j.state == RunRunning {
-			id, half, _ := strings.Cut(key, "/")
+		if j.state == RunPending && !j.ending {
+			j.state, o.ran[key] = RunRunning, true
+			o.jobs[key] = j
+		}
+	}
+	return nil
+}
+
+// jobEnds lets the live Job, if there is one, start and end in a way. One that was cancelled before it started is void.
+func jobEnds(o *world, end job) error {
+	if !end.never {
+		_ = podStarts(o)
+	}
+	for key, j := range o.jobs {
+		id, half, _ := strings.Cut(key, "/")
+		switch {
+		case j.state == RunPending && j.ending:
+			o.jobs[key] = job{state: RunVoid}
+		case j.state == RunPending || j.state == RunRunning && !end.never:
 			if end.digest = "sealed-" + id; half == string(Plan) && end.state == RunSucceeded {
 				o.sealed[id] = end.digest
 			}
 			o.jobs[key] = end
+		}
+	}
+	return nil
+}
+
+// jobsVanish is what somebody with a force does.
+func jobsVanish(o *world) error {
+	for key, j := range o.jobs {
+		if j.state != RunVoid {
+			o.ran[key], o.lost[key] = true, true
+			delete(o.jobs, key)
 		}
 	}
 	return nil
@@ -58,10 +86,9 @@ func events() []event {
 		{"the plan or apply succeeds, with changes", func(o *world) error { return jobEnds(o, job{state: RunSucceeded}) }},
 		{"the plan succeeds, empty", func(o *world) error { return jobEnds(o, job{state: RunSucceeded, empty: true}) }},
 		{"the job fails", func(o *world) error { return jobEnds(o, job{state: RunFailed}) }},
-		{"the jobs vanish", func(o *world) error {
-			maps.DeleteFunc(o.jobs, func(_ string, j job) bool { return j.state != RunVoid })
-			return nil
-		}},
+		{"the pod starts", podStarts},
+		{"the job fails without having started", func(o *world) error { return jobEnds(o, job{state: RunFailed, never: true}) }},
+		{"the jobs vanish", jobsVanish},
 		{"the stalled RPC arrives", func(o *world) error {
 			if c := o.pending; c != nil {
 				o.pending = nil
@@ -171,6 +198,10 @@ func scenes(tb testing.TB) map[string]*world {
 	all["started"] = build(true, 3, false)
 	all["planned"] = build(true, 4, false)
 	all["applying"] = build(true, 5, true)
+	all["plan pending"] = build(true, 2, false)
+	must(all["plan pending"].pass(noFault))
+	all["apply pending"] = build(true, 4, false)
+	must(all["apply pending"].pass(noFault))
 	all["applied"] = build(true, 8, false)
 	all["applied in a pass"] = build(true, 8, true)
 	all["awaiting approval"] = build(false, 6, false)
@@ -274,7 +305,7 @@ func settle(t *testing.T, o *world, path string) {
 			o.w.Annotations[v1alpha1.AnnotationApproved] = st.Run.ID
 			o.version++
 		}
-		if isFailing(o.w) {
+		if isFailing(o.w) || st.Run != nil && st.Run.RetryAt != nil {
 			o.now = o.now.Add(3 * time.Hour)
 		}
 	}

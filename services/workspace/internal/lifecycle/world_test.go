@@ -31,13 +31,17 @@ type world struct {
 	pending   *call               // a StartRun of a process that stalled after it had recorded
 	stalled   *v1alpha1.Workspace // the object that a leader which lost its lease still holds
 	stalledAt int
-	touched   bool // something that may discard the waiting plan happened since it was parked
+	ran       map[string]bool // halves of runs of which a container ran, or may have
+	lost      map[string]bool // halves of runs whose Job was removed by force
+	touched   bool            // something that may discard the waiting plan happened since it was parked
 	gone      bool
 	broken    error
 }
 
 type job struct {
 	state  RunState
+	ending bool // asked to end, or cancelled, and not there yet
+	never  bool // it failed, and no container of it had run
 	empty  bool
 	digest string
 }
@@ -75,7 +79,8 @@ func newWorld() *world {
 	w.Spec.ProjectRef.Name = "net"
 	w.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: "https://git/x", TargetRevision: "main", Path: "."}
 	w.Spec.Terraform = v1alpha1.TerraformSpec{Version: "1.0.0", Engine: v1alpha1.EngineOpenTofu}
-	return &world{now: start, w: w, project: true, jobs: map[string]job{}, applies: map[string]int{}, revisions: map[string]string{}, sealed: map[string]string{}}
+	return &world{now: start, w: w, project: true, jobs: map[string]job{}, applies: map[string]int{}, revisions: map[string]string{}, sealed: map[string]string{},
+		ran: map[string]bool{}, lost: map[string]bool{}}
 }
 
 func (o *world) clone() *world {
@@ -83,6 +88,7 @@ func (o *world) clone() *world {
 	c.w = o.w.DeepCopy()
 	c.jobs, c.applies = maps.Clone(o.jobs), maps.Clone(o.applies)
 	c.revisions, c.sealed = maps.Clone(o.revisions), maps.Clone(o.sealed)
+	c.ran, c.lost = maps.Clone(o.ran), maps.Clone(o.lost)
 	return &c
 }
 
@@ -110,7 +116,7 @@ func (o *world) view(id string, half Half) *RunView {
 	if !ok {
 		return &RunView{State: RunAbsent}
 	}
-	v := &RunView{State: j.state}
+	v := &RunView{State: j.state, NeverStarted: j.never}
 	if half == Plan && j.state == RunSucceeded {
 		v.Plan = &PlanView{Digest: j.digest, Empty: j.empty}
 	}
@@ -152,6 +158,16 @@ func (o *world) passOn(w *v1alpha1.Workspace, version int, f fault) error {
 		return o.deliver(call{d.Run.ID, Apply, d.Run.PlanDigest, d.Run.Revision}, f, s)
 	default:
 	}
+	if d.Action == ActCancelRun {
+		if f == lostBefore || f == startFailed {
+			return nil
+		}
+		o.cancelRun(d.Run.ID, d.Half)
+		if f == lostAfter {
+			return nil
+		}
+		d = Cancelled(s, d, *o.view(d.Run.ID, d.Half))
+	}
 	outcome, err := o.act(s, d, f)
 	if err != nil || outcome == nil || f == crashed {
 		return err
@@ -179,14 +195,6 @@ func (o *world) act(s Snapshot, d Decision, f fault) (*Outcome, error) {
 			return nil, nil
 		}
 		return &outcome, nil
-	case ActCancelRun:
-		if f == lostBefore || f == startFailed {
-			return nil, nil
-		}
-		o.cancelRun(d.Run.ID, d.Half)
-		if f == lostAfter {
-			return nil, nil
-		}
 	default:
 	}
 	return done, nil
@@ -232,7 +240,7 @@ func (o *world) startRun(c call) Outcome {
 		return Outcome{Kind: OutcomeWaiting, Reason: v1alpha1.ReasonRunPending, Message: "not recorded"}
 	}
 	for _, j := range o.jobs {
-		if j.state == RunPending || j.state == RunRunning {
+		if j.live() {
 			return Outcome{Kind: OutcomeWaiting, Reason: v1alpha1.ReasonRunPending, Message: "still live"}
 		}
 	}
@@ -242,19 +250,23 @@ func (o *world) startRun(c call) Outcome {
 	if c.revision != o.revisions[c.id] {
 		o.broken = fmt.Errorf("law 5: the %s uses %s, the run was recorded with %s", c.half, c.revision, o.revisions[c.id])
 	}
-	o.jobs[key] = job{state: RunRunning}
+	o.jobs[key] = job{state: RunPending}
 	return Outcome{Kind: OutcomeDone}
 }
 
+// cancelRun makes a tombstone at once. A Job takes its time: the Job controller has to take note, or the pod to end.
 func (o *world) cancelRun(id string, half Half) {
 	key := id + "/" + string(half)
 	switch j, ok := o.jobs[key]; {
 	case !ok:
 		o.jobs[key] = job{state: RunVoid}
-	case j.state == RunRunning:
-		o.jobs[key] = job{state: RunFailed}
+	case j.live():
+		j.ending = true
+		o.jobs[key] = j
 	}
 }
+
+func (j job) live() bool { return j.state == RunPending || j.state == RunRunning }
 
 func (o *world) writeMetadata(d Decision) error {
 	switch d.Action {
@@ -315,6 +327,14 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 	news := old.Run == nil || old.Run.Phase != run.Phase
 	plan, apply := o.jobs[run.ID+"/plan"], o.jobs[run.ID+"/apply"]
 	switch {
+	case news && run.Phase.Terminal() && (plan.live() || apply.live()):
+		return fmt.Errorf("law 10: run %s is recorded as %s while a Job of it lives", run.ID, run.Phase)
+	case news && run.Phase == v1alpha1.RunFailed && !o.ran[run.ID+"/"+string(lastHalf(run))]:
+		return fmt.Errorf("law 7: run %s counts as failed, and no container of it has run: %s", run.ID, next.Message)
+	case news && run.Phase == v1alpha1.RunDiscarded && (apply.state == RunSucceeded || apply.state == RunFailed && !apply.never):
+		return fmt.Errorf("law 10: run %s is given up although it was applied", run.ID)
+	case news && run.Phase == v1alpha1.RunDiscarded && run.ApplyStartedAt != nil && o.lost[run.ID+"/apply"]:
+		return fmt.Errorf("law 10: run %s is given up although its apply was seen and is lost", run.ID)
 	case news && run.Phase == v1alpha1.RunSucceeded && apply.state != RunSucceeded && (plan.state != RunSucceeded || !plan.empty):
 		return fmt.Errorf("law 10: status claims a success that never was")
 	case news && run.Phase == v1alpha1.RunPlanned && plan.state != RunSucceeded:
@@ -332,6 +352,13 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 	return nil
 }
 
+func lastHalf(run *v1alpha1.WorkspaceRun) Half {
+	if run.ApplyRequestedAt != nil {
+		return Apply
+	}
+	return Plan
+}
+
 // key identifies what of the world the future depends on; run IDs and times count only as far as they are compared.
 func (o *world) key() string {
 	var b strings.Builder
@@ -340,7 +367,8 @@ func (o *world) key() string {
 	if run != nil {
 		id = run.ID
 		fmt.Fprint(&b, run.Trigger, run.Pass, run.Scope, run.Revision, run.Fingerprint, run.AutoApply, run.Phase, run.PlanStartedAt != nil, run.PlanDigest != "",
-			run.ApplyRequestedAt != nil, o.jobs[id+"/plan"], o.jobs[id+"/apply"], o.applies[id])
+			run.ApplyRequestedAt != nil, run.ApplyStartedAt != nil, run.LostAt != nil, run.RetryAt != nil && o.now.Before(run.RetryAt.Time),
+			o.now.Before(startDue(o.w, Plan)), o.now.Before(startDue(o.w, Apply)), o.ran[id+"/plan"], o.ran[id+"/apply"], o.lost[id+"/apply"], o.jobs[id+"/plan"], o.jobs[id+"/apply"], o.applies[id])
 	}
 	if a := st.Applied; a != nil {
 		fmt.Fprint(&b, "|", a.Pass, a.Revision, a.Fingerprint, isDriftDue(o.snapshot(o.w)))

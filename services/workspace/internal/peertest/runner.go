@@ -233,7 +233,7 @@ func (r *Runner) GetRun(_ context.Context, request *runnerv1alpha1.GetRunRequest
 	return &runnerv1alpha1.GetRunResponse{Run: proto.CloneOf(job.Run)}, after()
 }
 
-// CancelRun makes a tombstone, or ends a live Job.
+// CancelRun makes a tombstone, or voids a Job that has not started. One that runs is asked to end, and runs until Set says otherwise.
 func (r *Runner) CancelRun(_ context.Context, request *runnerv1alpha1.CancelRunRequest) (*runnerv1alpha1.CancelRunResponse, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -245,8 +245,9 @@ func (r *Runner) CancelRun(_ context.Context, request *runnerv1alpha1.CancelRunR
 	if job == nil {
 		job = &Job{Run: &runnerv1alpha1.Run{Key: request.GetKey(), State: runnerv1alpha1.RunState_RUN_STATE_VOID}}
 		r.jobs[name(request.GetKey())] = job
-	} else if job.Run.GetState() == runnerv1alpha1.RunState_RUN_STATE_RUNNING {
-		job.Run.State = runnerv1alpha1.RunState_RUN_STATE_FAILED
+	} else if job.Run.GetState() == runnerv1alpha1.RunState_RUN_STATE_PENDING {
+		job.Run.State, job.Run.Reason, job.Run.Message = runnerv1alpha1.RunState_RUN_STATE_VOID, "", "cancelled"
+		r.tell(job.Run)
 	}
 	return &runnerv1alpha1.CancelRunResponse{Run: proto.CloneOf(job.Run)}, after()
 }

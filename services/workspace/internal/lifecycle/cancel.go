@@ -1,0 +1,116 @@
+package lifecycle
+
+import (
+	"time"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+const (
+	// StartDeadline is how long the Job of a half may exist without a container of it having run. Then it is given up,
+	// so that what keeps it from starting does not keep the Workspace.
+	StartDeadline = 10 * time.Minute
+	// startPause is how long the same inputs rest after a run of which no container could start.
+	startPause = time.Minute
+	// cancelPause is when to look again at a half that was asked to end and has not yet.
+	cancelPause = 5 * time.Second
+)
+
+// Cancelled is what is to be recorded once the runner has answered a cancel with view. Only a half that has provably
+// ended, or provably never began, ends the run; one that still lives leaves it as it is recorded.
+func Cancelled(s Snapshot, d Decision, view RunView) Decision {
+	switch {
+	case view.State == RunVoid:
+		return d
+	case view.State == RunFailed && d.Half == Plan && d.Run.Phase == v1alpha1.RunDiscarded:
+		// The plan was ended on purpose, and has changed nothing.
+		return d
+	case view.State == RunFailed || view.State == RunSucceeded:
+		s.Run = &view
+		if d.Half == Apply {
+			return beingDeleted(s, followApply(s))
+		}
+		return beingDeleted(s, followPlan(s))
+	}
+	st := &s.Workspace.Status
+	return beingDeleted(s, Decision{Action: ActNone, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Requeue: cancelPause})
+}
+
+// pending follows a Job of which no container has run. Nothing is lost when it is given up, so it never holds up a
+// deletion, an edit or a request.
+func pending(s Snapshot, half Half, phase v1alpha1.Phase) Decision {
+	w := s.Workspace
+	give := func(why string) Decision {
+		return cancel(half, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the "+string(half)+" was given up before it began: "+why))
+	}
+	switch {
+	case w.DeletionTimestamp != nil:
+		return give("the Workspace is being deleted")
+	case s.Inputs.Fingerprint.Spec != ParseFingerprint(w.Status.Run.Fingerprint).Spec:
+		return give("the spec was edited")
+	case hasFreshRequest(w):
+		return give("a fresh run was requested")
+	case isStartOverdue(s, half):
+		return cancel(half, overdue(s, half))
+	}
+	d := following(s.Run, phase, v1alpha1.ReasonRunPending, "the "+string(half)+"'s pod has not started")
+	d.Requeue = min(d.Requeue, until(s.Now, startDue(w, half)))
+	return d
+}
+
+// startDue is when a container of a half has to have run.
+func startDue(w *v1alpha1.Workspace, half Half) time.Time {
+	asked := w.Status.Run.PlanStartedAt
+	if half == Apply {
+		asked = w.Status.Run.ApplyRequestedAt
+	}
+	if asked == nil {
+		asked = &w.Status.Run.StartedAt
+	}
+	return asked.Add(StartDeadline)
+}
+
+func isStartOverdue(s Snapshot, half Half) bool {
+	return !s.Now.Before(startDue(s.Workspace, half))
+}
+
+// overdue gives up a half that could not start in time. Once it is cancelled the runner speaks of that alone, so what kept
+// it from starting is then what status says already.
+func overdue(s Snapshot, half Half) Decision {
+	st := &s.Workspace.Status
+	reason, message := s.Run.Reason, s.Run.Message
+	if s.Run.State != RunPending || reason == "" || reason == v1alpha1.ReasonRunPending {
+		reason, message = st.Reason, st.Message
+	}
+	if reason == v1alpha1.ReasonRunnerUnavailable || message == "" {
+		reason, message = v1alpha1.ReasonRunPending, "its pod has not started"
+	}
+	return unstartable(s, reason, "no container of the "+string(half)+" started within "+StartDeadline.String()+": "+message)
+}
+
+// unstartable gives up a run of which no container could start. That is no failure; the same inputs rest for a moment all
+// the same, since what kept this run from starting may still be there.
+func unstartable(s Snapshot, reason v1alpha1.Reason, message string) Decision {
+	d := end(s, v1alpha1.RunDiscarded, reason, message)
+	retry := stamp(s)
+	retry.Time = retry.Add(startPause)
+	d.Run.RetryAt = &retry
+	return d
+}
+
+// rests reports whether a run of these inputs, with target as the commit, is too early after one that could not start.
+func rests(s Snapshot, target string) bool {
+	run := s.Workspace.Status.Run
+	return run != nil && run.RetryAt != nil && s.Now.Before(run.RetryAt.Time) && !hasFreshRequest(s.Workspace) &&
+		run.Revision == target && run.Fingerprint == s.Inputs.Fingerprint.String()
+}
+
+// resting keeps saying what kept the last run from starting.
+func resting(s Snapshot) Decision {
+	st := &s.Workspace.Status
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending, Reason: st.Reason, Message: st.Message, Requeue: until(s.Now, st.Run.RetryAt.Time)}
+	if st.Reason == v1alpha1.ReasonAwaitingRollout {
+		d.Reason, d.Message = v1alpha1.ReasonRunPending, "no container of the last run could start; the next one begins shortly"
+	}
+	return d
+}
