@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -191,10 +192,13 @@ func TestADeletedWorkspaceLeavesNothingButItsInfrastructure(t *testing.T) {
 			return fmt.Errorf("%d Jobs are left", len(jobs))
 		}
 		err = w.Get(ctx, types.NamespacedName{Namespace: ns, Name: "short-data"}, &corev1.PersistentVolumeClaim{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the volume claim is left (%v)", err)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
 		}
-		return nil
+		return errors.New("the volume claim is left")
 	})
 	if resources, _ := w.stateOf(ns, "short")["resources"].([]any); len(resources) != 1 {
 		t.Errorf("the state holds %d resources: deleting a Workspace must not touch infrastructure", len(resources))

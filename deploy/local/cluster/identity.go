@@ -45,7 +45,7 @@ func (i identity) alive() bool {
 func (i identity) end() error {
 	process, err := os.FindProcess(i.PID)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // there is no such process any more
 	}
 	// FindProcess holds on to the process, so checking now and signalling later mean the same one.
 	if !i.alive() {

@@ -58,7 +58,7 @@ func tryLock(folder string) (func(), error) {
 	}
 	if now, err := os.Stat(folder); err != nil || !os.SameFile(held, now) {
 		file.Close()
-		return nil, nil
+		return nil, nil //nolint:nilerr // the folder was replaced or removed meanwhile: the caller tries again
 	}
 	return func() { file.Close() }, nil
 }

@@ -36,56 +36,67 @@ func planToApply(ctx context.Context, installation *up.Installation, c client.Wi
 	}
 	defer jobs.Stop()
 
-	// Two watches race: either half of a run may be read first, and a run counts when both are known.
-	ended, asked := map[string]time.Time{}, map[string]time.Time{}
-	begun := time.Now()
-	var values []float64
-	count := func(run string) {
-		from, known := ended[run]
-		to, also := asked[run]
-		if known && also {
-			values = append(values, float64(to.Sub(from).Microseconds())/1000)
-			fmt.Fprintf(os.Stderr, "plan to apply: %.0f ms\n", values[len(values)-1])
-		}
-	}
-	next := 0
-	for len(values) < samples {
+	seen := latencies{begun: time.Now(), ended: map[string]time.Time{}, asked: map[string]time.Time{}}
+	for pushed := 0; len(seen.values) < samples; {
 		// A commit at a time: what is measured is the service, not the queue for two cores.
-		if len(values) >= next*len(demo.Steps) {
-			next++
-			if _, err := installation.PushMessage(ctx, fmt.Sprintf("Measured greeting %d", next)); err != nil {
+		if len(seen.values) >= pushed*len(demo.Steps) {
+			pushed++
+			if _, err := installation.PushMessage(ctx, fmt.Sprintf("Measured greeting %d", pushed)); err != nil {
 				return 0, 0, fmt.Errorf("pushing: %w", err)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return 0, 0, fmt.Errorf("measuring plan to apply: %d of %d runs in time: %w", len(values), samples, ctx.Err())
+			return 0, 0, fmt.Errorf("measuring plan to apply: %d of %d runs in time: %w", len(seen.values), samples, ctx.Err())
 		case event, open := <-pods.ResultChan():
 			if !open {
 				return 0, 0, errors.New("the watch of pods ended")
 			}
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || pod.Labels[v1alpha1.LabelRunPhase] != "plan" || pod.Status.Phase != corev1.PodSucceeded || pod.CreationTimestamp.Time.Before(begun) {
-				continue
-			}
-			if run := pod.Labels[v1alpha1.LabelRunID]; ended[run].IsZero() {
-				ended[run] = time.Now()
-				count(run)
-			}
+			seen.pod(event)
 		case event, open := <-jobs.ResultChan():
 			if !open {
 				return 0, 0, errors.New("the watch of jobs ended")
 			}
-			job, ok := event.Object.(*batchv1.Job)
-			if !ok || event.Type != watch.Added || job.Labels[v1alpha1.LabelRunPhase] != "apply" || job.CreationTimestamp.Time.Before(begun) {
-				continue
-			}
-			if run := job.Labels[v1alpha1.LabelRunID]; asked[run].IsZero() {
-				asked[run] = time.Now()
-				count(run)
-			}
+			seen.job(event)
 		}
 	}
-	middle, spread = median(values)
+	middle, spread = median(seen.values)
 	return middle, spread, nil
+}
+
+// latencies pairs the end of each run's plan with the creation of its apply. Two watches race: either may be read first, and a run
+// counts when both are known.
+type latencies struct {
+	begun        time.Time
+	ended, asked map[string]time.Time
+	values       []float64
+}
+
+func (l *latencies) pod(event watch.Event) {
+	pod, ok := event.Object.(*corev1.Pod)
+	if ok && pod.Labels[v1alpha1.LabelRunPhase] == "plan" && pod.Status.Phase == corev1.PodSucceeded {
+		l.note(l.ended, pod)
+	}
+}
+
+func (l *latencies) job(event watch.Event) {
+	job, ok := event.Object.(*batchv1.Job)
+	if ok && event.Type == watch.Added && job.Labels[v1alpha1.LabelRunPhase] == "apply" {
+		l.note(l.asked, job)
+	}
+}
+
+// note keeps the first time at which half of a run was seen, and counts the run when that completes it.
+func (l *latencies) note(half map[string]time.Time, obj client.Object) {
+	run := obj.GetLabels()[v1alpha1.LabelRunID]
+	if !half[run].IsZero() || obj.GetCreationTimestamp().Time.Before(l.begun) {
+		return
+	}
+	half[run] = time.Now()
+	from, to := l.ended[run], l.asked[run]
+	if from.IsZero() || to.IsZero() {
+		return
+	}
+	l.values = append(l.values, float64(to.Sub(from).Microseconds())/1000)
+	fmt.Fprintf(os.Stderr, "plan to apply: %.0f ms\n", l.values[len(l.values)-1])
 }

@@ -27,7 +27,7 @@ func main() {
 
 func run(ctx context.Context, arguments []string) error {
 	if len(arguments) < 2 {
-		return errors.New("usage: parts FOLDER NAME...")
+		return errors.New("missing arguments: a folder, then the names of parts")
 	}
 	folder := arguments[0]
 	paths, err := parts.Build(ctx, os.Stderr, arguments[1:]...)

@@ -63,7 +63,7 @@ func Open(folder string, now time.Time) (*Authority, error) {
 	return authority, nil
 }
 
-// CertificateFile, KeyFile name the files of a certificate that Ensure made.
+// CertificateFile is the file of a certificate that Ensure made.
 func (a *Authority) CertificateFile(name string) string { return filepath.Join(a.folder, name+".crt") }
 
 // KeyFile is the private key that belongs to CertificateFile.

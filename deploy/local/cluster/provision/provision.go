@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	// StorageClass is the name of the class whose claims are served, Name is its provisioner.
+	// StorageClass is the name of the class whose claims are served.
 	StorageClass = "magos-local"
-	Name         = "magosproject.io/local"
+	// Name is the provisioner of the class.
+	Name = "magosproject.io/local"
 
 	// The scheduler says with the first annotation where the claim's pod will run; the volume controller and we know
 	// our own volumes by the second.
