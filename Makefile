@@ -73,6 +73,7 @@ tidy: ## go mod tidy in every module
 
 .PHONY: up
 up: ## a running Magos with a demo on a one-node Kubernetes (as root on Linux)
+	@echo "compiling the command behind make up; the first time this takes some minutes"
 	@go run ./deploy/local/cmd/magos-local up
 
 .PHONY: down

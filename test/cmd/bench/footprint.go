@@ -17,6 +17,7 @@ import (
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/deploy/local/cluster/parts"
 	"magosproject.io/deploy/local/demo"
 	"magosproject.io/deploy/local/up"
 	"magosproject.io/deploy/local/up/images"
@@ -26,7 +27,15 @@ const megabyte = 1 << 20
 
 // imageSizes weighs the images as archives, uncompressed: the largest of the services, and the run image.
 func imageSizes(ctx context.Context, options up.Options) (largest, runImage float64, err error) {
-	sources := images.Sources{Root: options.Root}
+	root, err := parts.Root()
+	if err != nil {
+		return 0, 0, err
+	}
+	cache, err := parts.DefaultCache()
+	if err != nil {
+		return 0, 0, err
+	}
+	sources := images.Sources{Root: root, Cache: cache}
 	for _, name := range images.ServiceNames() {
 		built, err := sources.Service(ctx, options.Progress, name)
 		if err != nil {
