@@ -74,9 +74,19 @@ type latencies struct {
 
 func (l *latencies) pod(event watch.Event) {
 	pod, ok := event.Object.(*corev1.Pod)
-	if ok && pod.Labels[v1alpha1.LabelRunPhase] == "plan" && pod.Status.Phase == corev1.PodSucceeded {
+	if ok && pod.Labels[v1alpha1.LabelRunPhase] == "plan" && haveEnded(pod.Status.ContainerStatuses) {
 		l.note(l.ended, pod)
 	}
+}
+
+// haveEnded is what the runner goes by. The phase of the pod follows about a second later, and the condition of the Job after that.
+func haveEnded(containers []corev1.ContainerStatus) bool {
+	for _, container := range containers {
+		if container.State.Terminated == nil {
+			return false
+		}
+	}
+	return len(containers) > 0
 }
 
 func (l *latencies) job(event watch.Event) {
