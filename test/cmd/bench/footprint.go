@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
-	"magosproject.io/deploy/local/cluster/image"
 	"magosproject.io/deploy/local/cluster/parts"
 	"magosproject.io/deploy/local/demo"
 	"magosproject.io/deploy/local/up"
@@ -25,7 +23,7 @@ import (
 
 const megabyte = 1 << 20
 
-// imageSizes weighs the images as archives, uncompressed: the largest of the services, and the run image.
+// imageSizes weighs the content of the images, uncompressed: the largest of the services, and the run image.
 func imageSizes(ctx context.Context, options up.Options) (largest, runImage float64, err error) {
 	root, err := parts.Root()
 	if err != nil {
@@ -41,7 +39,7 @@ func imageSizes(ctx context.Context, options up.Options) (largest, runImage floa
 		if err != nil {
 			return 0, 0, fmt.Errorf("building the image of %s: %w", name, err)
 		}
-		size, err := archiveSize(built)
+		size, err := contentSize(built)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -51,25 +49,25 @@ func imageSizes(ctx context.Context, options up.Options) (largest, runImage floa
 	if err != nil {
 		return 0, 0, fmt.Errorf("building the run image: %w", err)
 	}
-	runImage, err = archiveSize(built)
+	runImage, err = contentSize(built)
 	return largest, runImage, err
 }
 
-func archiveSize(built images.Image) (float64, error) {
-	folder, err := os.MkdirTemp("", "magos-bench-")
-	if err != nil {
-		return 0, err
+// contentSize is what the files of an image add up to.
+func contentSize(built images.Image) (float64, error) {
+	var total int64
+	for _, file := range built.Spec.Files {
+		if file.Source == "" {
+			total += int64(len(file.Bytes))
+			continue
+		}
+		info, err := os.Stat(file.Source)
+		if err != nil {
+			return 0, fmt.Errorf("weighing image %s: %w", built.Ref(), err)
+		}
+		total += info.Size()
 	}
-	defer os.RemoveAll(folder)
-	archive := filepath.Join(folder, "image.tar")
-	if err := image.Build(built.Spec, archive); err != nil {
-		return 0, fmt.Errorf("writing image %s: %w", built.Ref(), err)
-	}
-	info, err := os.Stat(archive)
-	if err != nil {
-		return 0, err
-	}
-	return float64(info.Size()) / megabyte, nil
+	return float64(total) / megabyte, nil
 }
 
 // fill creates Workspaces that wait for a Rollout that does not exist, so that they cost what a Workspace at rest costs.
