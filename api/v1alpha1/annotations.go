@@ -41,6 +41,14 @@ const (
 	LabelRunPhase = GroupName + "/run-phase"
 )
 
+// Labels of people.
+const (
+	// LabelSecretType with the value SecretTypeRepository marks a Secret that holds the credential of Git repositories. Writer: people.
+	LabelSecretType = GroupName + "/secret-type"
+	// SecretTypeRepository is the value of LabelSecretType for credentials of repositories.
+	SecretTypeRepository = "repository"
+)
+
 // Annotations on run Jobs. Writer: the runner service.
 const (
 	// AnnotationRequestDigest is the digest of the StartRun request that made a Job: the same request finds its Job again, another is refused.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"magosproject.io/api/v1alpha1"
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 	"magosproject.io/services/refwatcher/internal/schedule"
 )
 

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/refs"
 	"magosproject.io/internal/testcluster"
-	"magosproject.io/services/refwatcher/internal/refs"
 	"magosproject.io/services/refwatcher/internal/schedule"
 )
 

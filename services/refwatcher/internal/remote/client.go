@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 )
 
 // Schemes are all that this package speaks. Remote helpers (ext::, fd::, …) and local paths are not among them and cannot be allowed.

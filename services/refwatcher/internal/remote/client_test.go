@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"magosproject.io/internal/refs"
 	"magosproject.io/services/refwatcher/internal/gittest"
-	"magosproject.io/services/refwatcher/internal/refs"
 )
 
 func newTestClient(change func(*Config)) *Client {

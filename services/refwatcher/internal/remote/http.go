@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 )
 
 const (

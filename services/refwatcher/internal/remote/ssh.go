@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 )
 
 // defaultSSHUser is whom hosting services expect where a URL names nobody.

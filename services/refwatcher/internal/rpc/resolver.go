@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc/codes"
 
+	"magosproject.io/internal/refs"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/services/refwatcher/internal/controller"
-	"magosproject.io/services/refwatcher/internal/refs"
 	"magosproject.io/services/refwatcher/internal/remote"
 )
 

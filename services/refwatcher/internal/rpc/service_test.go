@@ -22,10 +22,10 @@ import (
 	"magosproject.io/api/v1alpha1"
 	corepb "magosproject.io/gen/magos/core/v1alpha1"
 	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	"magosproject.io/internal/refs"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/internal/testcluster"
 	"magosproject.io/services/refwatcher/internal/controller"
-	"magosproject.io/services/refwatcher/internal/refs"
 	"magosproject.io/services/refwatcher/internal/remote"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"magosproject.io/api/v1alpha1"
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"magosproject.io/api/v1alpha1"
-	"magosproject.io/services/refwatcher/internal/refs"
+	"magosproject.io/internal/refs"
 )
 
 // Trouble is why no commit is known for a Workspace.

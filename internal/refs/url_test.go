@@ -28,7 +28,6 @@ func TestSpellingsOfOneRemote(t *testing.T) {
 		"ssh://git@[2001:db8::1]/infra":      {"git@[2001:db8::1]:/infra"},
 		"ssh://git@example.com/srv/a%20b":    {"ssh://git@example.com/srv/a%20b"},
 		"ssh://other@example.com/srv/infra":  {"ssh://other@example.com/srv/infra"},
-		"https://example.com/team/./infra":   {"https://example.com/team/./infra"},
 		"https://example.com/team//infra":    {"https://example.com/team//infra"},
 		"file://localhost/srv/infra":         {"file://localhost/srv/infra"},
 		"https://example.com/team/-infra":    {"https://example.com/team/-infra"},
@@ -56,6 +55,8 @@ func TestParseURLRefuses(t *testing.T) {
 		"a password": "https://me:secret@example.com/x", "a password in what cannot be parsed": "https://me:secret@exa%zzmple.com/x", "a query": "https://example.com/x?token=secret",
 		"a fragment": "https://example.com/x#y", "no path": "https://example.com/", "no host": "https:///x", "a local path": "/srv/git/x", "a file": "file:///srv/git/x",
 		"a new line": "https://example.com/a\nb", "a new line in the path, encoded": "git://example.com/a%0ab", "white space": "https://example.com/a b",
+		"a dot segment": "https://example.com/team/./infra", "a segment that leads up": "https://example.com/team/../infra", "one that is encoded": "https://example.com/team/%2e%2E/infra",
+		"one over ssh": "git@example.com:../infra",
 	} {
 		var invalid *InvalidError
 		got, err := ParseURL(raw)
@@ -65,6 +66,23 @@ func TestParseURLRefuses(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error %q shows what was secret", name, err)
+		}
+	}
+}
+
+func TestAPrefixMayBeAHost(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://example.com": "https://example.com/", "https://Example.com:443/": "https://example.com/", "https://example.com/team/": "https://example.com/team",
+		"ssh://git@example.com": "ssh://git@example.com/", "git@example.com:team": "git@example.com:team",
+	} {
+		got, err := ParsePrefix(raw)
+		if err != nil || strings.TrimSuffix(got.String(), "/") != strings.TrimSuffix(want, "/") {
+			t.Errorf("ParsePrefix(%q) = %q, %v; want %q", raw, got, err, want)
+		}
+	}
+	for _, raw := range []string{"", "example.com", "https://", "https://me:secret@example.com", "-x"} {
+		if got, err := ParsePrefix(raw); err == nil {
+			t.Errorf("ParsePrefix(%q) = %q", raw, got)
 		}
 	}
 }

@@ -33,6 +33,17 @@ type URL struct {
 // ParseURL reads a repository URL: scheme://[user@]host[:port]/path or [user@]host:path. What is no URL, holds a password, or could be
 // taken for an option or a remote helper is refused with an InvalidError, which never repeats the URL. Schemes are not judged here.
 func ParseURL(raw string) (URL, error) {
+	u, err := parseAnyPath(raw)
+	if err == nil && strings.Trim(u.Path, "/") == "" {
+		return URL{}, invalidURL("it names no path: write https://host/path, ssh://git@host/path or git@host:path")
+	}
+	return u, err
+}
+
+// ParsePrefix reads the beginning of repository URLs: a URL as ParseURL takes it, or scheme://[user@]host[:port] for all of a host.
+func ParsePrefix(raw string) (URL, error) { return parseAnyPath(raw) }
+
+func parseAnyPath(raw string) (URL, error) {
 	switch {
 	case raw == "":
 		return URL{}, invalidURL("it is empty")
@@ -50,8 +61,14 @@ func ParseURL(raw string) (URL, error) {
 			return URL{}, invalidURL("its " + what + " starts with a hyphen")
 		}
 	}
-	if u.Host == "" || strings.Trim(u.Path, "/") == "" {
-		return URL{}, invalidURL("it names no host or no path: write https://host/path, ssh://git@host/path or git@host:path")
+	if u.Host == "" {
+		return URL{}, invalidURL("it names no host: write https://host/path, ssh://git@host/path or git@host:path")
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		// Clients and servers fold them differently, and a path that leads elsewhere would get the credential of where it seems to lead.
+		if segment == "." || segment == ".." {
+			return URL{}, invalidURL("its path has a . or .. segment")
+		}
 	}
 	return u, nil
 }
@@ -112,7 +129,7 @@ func (u URL) String() string {
 	if u.User != "" {
 		user = url.User(u.User).String() + "@"
 	}
-	if u.Scheme == "ssh" && !strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "~") && u.Port == defaultPorts["ssh"] {
+	if u.Scheme == "ssh" && u.Path != "" && !strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "~") && u.Port == defaultPorts["ssh"] {
 		return user + host + ":" + u.Path
 	}
 	if u.Port != "" && u.Port != defaultPorts[u.Scheme] {
