@@ -21,6 +21,7 @@ import (
 	"magosproject.io/internal/certs/certstest"
 	"magosproject.io/internal/rpcclient"
 	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/testcluster"
 )
 
 const serverName = "magos-refwatcher." + certstest.Namespace + ".svc"
@@ -180,27 +181,30 @@ func TestCallsHaveADeadline(t *testing.T) {
 
 func TestAServerThatIsDownFailsCallsAtOnceAndIsFoundAgain(t *testing.T) {
 	tls, handlers := certstest.Bundle(t), &refwatcher{serve: func(context.Context, int32) error { return nil }}
-	address, server := serve(t, tls, "127.0.0.1:0", handlers)
-	client := dial(t, rpcclient.Config{Target: address, ServerName: serverName, TLS: tls, TokenFile: tokenFile(t, "x")})
+	address, server := serve(t, tls, testcluster.Address(t), handlers)
+	client := dial(t, rpcclient.Config{Target: address, ServerName: serverName, TLS: tls, TokenFile: tokenFile(t, "x"), Timeout: time.Hour})
 	if err := resolve(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
 	server.Stop()
-	started := time.Now()
+	// A call that waited for the server would wait for its deadline, which no test reaches.
 	if err := resolve(t.Context(), client); rpcerr.Code(err) != codes.Unavailable {
 		t.Errorf("error = %v, want UNAVAILABLE", err)
 	}
-	if took := time.Since(started); took > 3*time.Second {
-		t.Errorf("it took %s to see that the server is down", took)
-	}
 	serve(t, tls, address, handlers)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		err := resolve(t.Context(), client)
+	eventually(t, func() error { return resolve(t.Context(), client) })
+}
+
+// eventually repeats what only needs time; the bound ends a test that has failed.
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := try()
 		if err == nil {
-			break
+			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the server is back, and still: %v", err)
+			t.Fatalf("still failing: %v", err)
 		}
 	}
 }
@@ -240,15 +244,7 @@ func TestANewCAIsTrustedWithoutARestart(t *testing.T) {
 		t.Fatalf("before: %v, want UNAVAILABLE", err)
 	}
 	load(tls)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		err := resolve(t.Context(), client)
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the CA is known now, and still: %v", err)
-		}
-	}
+	eventually(t, func() error { return resolve(t.Context(), client) })
 }
 
 func TestWrongConfigIsRefused(t *testing.T) {

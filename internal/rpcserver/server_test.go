@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	runnerv1alpha1 "magosproject.io/gen/magos/runner/v1alpha1"
 	"magosproject.io/internal/certs"
@@ -60,13 +61,18 @@ func TestDeadlines(t *testing.T) {
 		deadline, _ := ctx.Deadline()
 		left <- time.Until(deadline)
 		return &runnerv1alpha1.GetRunResponse{}, nil
-	}}, func(c *rpcserver.Config) { c.MaxDeadline = time.Minute })
+	}}, func(c *rpcserver.Config) {
+		rule := c.Rules[getRun]
+		rule.Deadline = 70 * time.Minute
+		c.Rules[getRun], c.MaxDeadline = rule, 5*time.Hour
+	})
 	client := runnerv1alpha1.NewRunnerServiceClient(f.bare(t))
+	// Hours, so that what a call takes on a busy machine makes no difference.
 	for name, test := range map[string]struct{ asked, want time.Duration }{
-		"none: the rule's":        {0, 7 * time.Second},
-		"a short one holds":       {2 * time.Second, 2 * time.Second},
-		"a long one holds":        {40 * time.Second, 40 * time.Second},
-		"too long a one does not": {time.Hour, time.Minute},
+		"none: the rule's":        {0, 70 * time.Minute},
+		"a short one holds":       {20 * time.Minute, 20 * time.Minute},
+		"a long one holds":        {3 * time.Hour, 3 * time.Hour},
+		"too long a one does not": {24 * time.Hour, 5 * time.Hour},
 	} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer good")
 		if test.asked > 0 {
@@ -77,7 +83,7 @@ func TestDeadlines(t *testing.T) {
 		if _, err := client.GetRun(ctx, request("a")); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-left; got > test.want || got < test.want-time.Second {
+		if got := <-left; got > test.want || got < test.want-10*time.Minute {
 			t.Errorf("%s: %s were left, want %s", name, got, test.want)
 		}
 	}
@@ -152,7 +158,7 @@ func TestTheLogSaysWhoDidWhatAndKeepsTokensOut(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	entered, release := make(chan struct{}, 2), make(chan struct{})
+	entered, release, clock := make(chan struct{}, 2), make(chan struct{}), clocktesting.NewFakeClock(time.Now())
 	f := serve(t, newKube(), &runner{
 		get: func(context.Context, *runnerv1alpha1.GetRunRequest) (*runnerv1alpha1.GetRunResponse, error) {
 			entered <- struct{}{}
@@ -164,7 +170,7 @@ func TestDrain(t *testing.T) {
 			<-stream.Context().Done()
 			return nil
 		},
-	}, func(c *rpcserver.Config) { c.DrainDelay = 300 * time.Millisecond })
+	}, func(c *rpcserver.Config) { c.DrainDelay, c.Clock = time.Minute, clock })
 	client := f.client(t, "good")
 	called := make(chan error, 1)
 	go func() {
@@ -190,15 +196,23 @@ func TestDrain(t *testing.T) {
 		}
 		return err
 	})
+	eventually(t, func() error {
+		if !clock.HasWaiters() {
+			return errors.New("it does not wait for the delay")
+		}
+		return nil
+	})
+	clock.Step(time.Minute)
 	_, err = stream.Recv()
 	expect(t, err, codes.Unavailable, rpcerr.ServerDraining)
 	close(release)
 	if err := <-called; err != nil {
 		t.Errorf("the call in flight: %v, want it to finish", err)
 	}
+	// On the clock of the test the limit never comes: the server ends because all calls have.
 	select {
 	case <-f.ended:
-	case <-time.After(4 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Error("the server has not ended although all calls have")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,8 +20,15 @@ import (
 	"magosproject.io/api/crds"
 )
 
-// assetsVariable names the folder with etcd and kube-apiserver.
-const assetsVariable = "KUBEBUILDER_ASSETS"
+const (
+	// assetsVariable names the folder with etcd and kube-apiserver.
+	assetsVariable = "KUBEBUILDER_ASSETS"
+	// patience is for one step of the start or the stop. Machines that run tests are busy: the library's own limits of 5 to 20 s
+	// fail there, and nothing is learned from that.
+	patience = 3 * time.Minute
+	// attempts: the library picks free ports a moment before it uses them, and waits 5 s for the first namespace.
+	attempts = 3
+)
 
 // Start runs an API server until the test ends and returns an administrator's configuration for it.
 // It takes some seconds: prefer one per package, with Main.
@@ -75,14 +83,30 @@ func start() (*rest.Config, func() error, error) {
 	}
 	// Tests that want the log of controllers give the manager a logger of their own.
 	ctrllog.SetLogger(logr.Discard())
-	environment := &envtest.Environment{CRDInstallOptions: envtest.CRDInstallOptions{CRDs: definitions}}
-	config, err := environment.Start()
-	if err != nil {
+	var faults error
+	for range attempts {
+		environment := newEnvironment(definitions)
+		config, err := environment.Start()
+		if err == nil {
+			config.QPS, config.Burst = 500, 1000
+			return config, environment.Stop, nil
+		}
 		// A control plane that came up half would outlive the test.
-		return nil, nil, fmt.Errorf("starting the test cluster: %w", errors.Join(err, environment.Stop()))
+		faults = errors.Join(faults, err, environment.Stop())
 	}
-	config.QPS, config.Burst = 500, 1000
-	return config, environment.Stop, nil
+	return nil, nil, fmt.Errorf("starting the test cluster, %d times: %w", attempts, faults)
+}
+
+func newEnvironment(definitions []*apiextensionsv1.CustomResourceDefinition) *envtest.Environment {
+	all := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(definitions))
+	for _, definition := range definitions {
+		all = append(all, definition.DeepCopy())
+	}
+	return &envtest.Environment{
+		CRDInstallOptions:        envtest.CRDInstallOptions{CRDs: all, MaxTime: patience},
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+	}
 }
 
 // checkAssets says what to run where the binaries are missing.

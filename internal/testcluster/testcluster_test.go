@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,33 @@ func TestClusterKnowsTheKindsAndJudgesThem(t *testing.T) {
 	}
 	if token := Token(t, c, namespace, "somebody", "magos-runner"); strings.Count(token, ".") != 2 {
 		t.Error("the token is no JWT")
+	}
+}
+
+// Five hundred of them, held at once: none twice, and each can be listened at.
+func TestAddressesAreTheTestsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for range 500 {
+		address := Address(t)
+		if seen[address] {
+			t.Fatalf("%s was given twice", address)
+		}
+		seen[address] = true
+	}
+	for address := range seen {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = listener.Close()
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	if _, err := reserve(listener.Addr().(*net.TCPAddr).Port); err == nil {
+		t.Error("a port was reserved that somebody listens at")
 	}
 }
 

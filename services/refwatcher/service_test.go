@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,10 +132,11 @@ func (i *installation) grant(account string, rules []rbacv1.PolicyRule) {
 func (i *installation) start() string {
 	i.t.Helper()
 	config := service.NewDefaultConfig()
-	config.GRPCListen, config.HTTPListen = freeAddress(i.t), "127.0.0.1:0"
+	config.GRPCListen, config.HTTPListen = testcluster.Address(i.t), "127.0.0.1:0"
 	config.AdvertiseAddress, config.ReleaseNamespace, config.Namespaces = config.GRPCListen, i.namespace, []string{i.namespace}
-	// A replica that is stopped gives its lease back: nobody waits for the lease to run out.
-	config.RetryPeriod, config.DrainDelay = 200*time.Millisecond, 0
+	// A replica that is stopped gives its lease back: nobody waits for the lease to run out, and a busy machine takes none away.
+	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod = 10*time.Minute, 5*time.Minute, 200*time.Millisecond
+	config.DrainDelay, config.DrainTimeout = 0, 3*time.Minute
 	own := NewDefaultConfig()
 	own.GitAllowLocalAddresses = true
 	definition := newDefinition(&own)
@@ -152,16 +152,6 @@ func (i *installation) start() string {
 	return config.GRPCListen
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // dial connects to a replica as a ServiceAccount of the namespace.
 func (i *installation) dial(address, account string) pb.RefWatcherServiceClient {
 	i.t.Helper()
@@ -171,7 +161,7 @@ func (i *installation) dial(address, account string) pb.RefWatcherServiceClient 
 		i.t.Fatal(err)
 	}
 	connection, err := rpcclient.Dial(rpcclient.Config{
-		Target: "passthrough:///" + address, ServerName: "magos-refwatcher." + i.namespace + ".svc", TLS: i.bundle, TokenFile: file,
+		Target: "passthrough:///" + address, ServerName: "magos-refwatcher." + i.namespace + ".svc", TLS: i.bundle, TokenFile: file, Timeout: time.Minute,
 	})
 	if err != nil {
 		i.t.Fatal(err)
@@ -205,7 +195,7 @@ func (i *installation) detected(name string) string {
 func eventually(t *testing.T, what string, ask func() (any, bool)) {
 	t.Helper()
 	var last any
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		answer, ok := ask()
 		if ok {
 			return

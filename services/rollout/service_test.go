@@ -73,7 +73,7 @@ func install(t *testing.T) *installation {
 	admin := testcluster.Client(t, apiServer)
 	i := &installation{
 		t: t, admin: admin, namespace: testcluster.Namespace(t, admin), bundle: certs.NewBundle(certs.BundleConfig{}), tokens: t.TempDir(),
-		replicas: map[string]context.CancelFunc{}, ended: make(chan error, 2), refwatcher: freeAddress(t),
+		replicas: map[string]context.CancelFunc{}, ended: make(chan error, 2), refwatcher: testcluster.Address(t),
 	}
 	i.grant("magos-rollout", serviceRules(t))
 	i.account = rest.CopyConfig(apiServer)
@@ -128,11 +128,12 @@ func (i *installation) grant(account string, rules []rbacv1.PolicyRule) {
 func (i *installation) start() string {
 	i.t.Helper()
 	config := service.NewDefaultConfig()
-	config.GRPCListen, config.HTTPListen = freeAddress(i.t), "127.0.0.1:0"
+	config.GRPCListen, config.HTTPListen = testcluster.Address(i.t), "127.0.0.1:0"
 	config.AdvertiseAddress, config.ReleaseNamespace, config.Namespaces = config.GRPCListen, i.namespace, []string{i.namespace}
 	config.TokenDir, config.Peers = i.tokens, map[string]string{"refwatcher": "passthrough:///" + i.refwatcher}
-	// A replica that is stopped gives its lease back: nobody waits for the lease to run out.
-	config.RetryPeriod, config.DrainDelay = 200*time.Millisecond, 0
+	// A replica that is stopped gives its lease back: nobody waits for the lease to run out, and a busy machine takes none away.
+	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod = 10*time.Minute, 5*time.Minute, 200*time.Millisecond
+	config.DrainDelay, config.DrainTimeout = 0, 3*time.Minute
 	own := NewDefaultConfig()
 	definition := newDefinition(&own)
 	skip := true
@@ -145,16 +146,6 @@ func (i *installation) start() string {
 	i.replicas[config.GRPCListen] = cancel
 	go func() { i.ended <- service.RunWith(ctx, definition, config, i.account, slog.New(slog.DiscardHandler)) }()
 	return config.GRPCListen
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 // loadCertificates waits until the leader has made them.
@@ -205,7 +196,7 @@ func (i *installation) dial(address, account string) pb.RolloutServiceClient {
 		i.t.Fatal(err)
 	}
 	connection, err := rpcclient.Dial(rpcclient.Config{
-		Target: "passthrough:///" + address, ServerName: "magos-rollout." + i.namespace + ".svc", TLS: i.bundle, TokenFile: file,
+		Target: "passthrough:///" + address, ServerName: "magos-rollout." + i.namespace + ".svc", TLS: i.bundle, TokenFile: file, Timeout: time.Minute,
 	})
 	if err != nil {
 		i.t.Fatal(err)
@@ -218,7 +209,7 @@ func (i *installation) dial(address, account string) pb.RolloutServiceClient {
 func eventually(t *testing.T, what string, ask func() (any, bool)) {
 	t.Helper()
 	var last any
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		answer, ok := ask()
 		if ok {
 			return

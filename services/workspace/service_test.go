@@ -41,7 +41,7 @@ import (
 const (
 	release  = certstest.Namespace
 	account  = "magos-workspace"
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 	commit   = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
@@ -75,8 +75,10 @@ func newFixture(t *testing.T) *fixture {
 	admin := testcluster.Client(t, apiServer)
 	f := &fixture{T: t, admin: admin, runner: peertest.NewRunner(admin), refwatcher: peertest.NewRefWatcher(admin), tokens: t.TempDir()}
 	f.namespace = testcluster.Namespace(t, admin)
-	f.must(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: release}}))
+	// What is left by an earlier test of this API server is the same, but for the certificates.
+	f.must(client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: release}})))
 	material := certstest.Secret(t)
+	f.must(client.IgnoreNotFound(admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: release, Name: certs.SecretTLS}})))
 	f.must(admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: release, Name: certs.SecretTLS}, Data: material}))
 	f.bundle = certs.NewBundle(certs.BundleConfig{})
 	f.must(f.bundle.Load(material[certs.KeyBundle], material[certs.KeyCertificate], material[certs.KeyPrivate]))
@@ -108,12 +110,19 @@ func (f *fixture) bindRoles() {
 		}
 		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.Kind, Name: role.Name}
 		if role.Kind == "Role" {
-			f.must(f.admin.Create(f.Context(), &rbacv1.Role{ObjectMeta: role.ObjectMeta, Rules: role.Rules}))
-			f.must(f.admin.Create(f.Context(), &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: ref, Subjects: subjects}))
+			f.ensure(&rbacv1.Role{ObjectMeta: role.ObjectMeta, Rules: role.Rules}, &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: ref, Subjects: subjects})
 			continue
 		}
-		f.must(f.admin.Create(f.Context(), &rbacv1.ClusterRole{ObjectMeta: role.ObjectMeta, Rules: role.Rules}))
-		f.must(f.admin.Create(f.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: ref, Subjects: subjects}))
+		binding := metav1.ObjectMeta{Name: role.Name}
+		f.ensure(&rbacv1.ClusterRole{ObjectMeta: role.ObjectMeta, Rules: role.Rules}, &rbacv1.ClusterRoleBinding{ObjectMeta: binding, RoleRef: ref, Subjects: subjects})
+	}
+}
+
+// ensure creates what an earlier test has not left.
+func (f *fixture) ensure(objects ...client.Object) {
+	f.Helper()
+	for _, object := range objects {
+		f.must(client.IgnoreAlreadyExists(f.admin.Create(f.Context(), object)))
 	}
 }
 
@@ -129,18 +138,10 @@ func (f *fixture) servePeers() string {
 	go func() { ended <- server.Serve(listener) }()
 	f.Cleanup(func() {
 		server.Stop()
-		if err := <-ended; err != nil {
+		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			f.Errorf("serving the peers: %v", err)
 		}
 	})
-	return listener.Addr().String()
-}
-
-func (f *fixture) free() string {
-	f.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	f.must(err)
-	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }
 
@@ -148,9 +149,11 @@ func (f *fixture) start(peers string) {
 	f.Helper()
 	config := service.NewDefaultConfig()
 	config.ReleaseNamespace, config.TokenDir = release, f.tokens
-	config.GRPCListen, config.HTTPListen = f.free(), f.free()
+	config.GRPCListen, config.HTTPListen = testcluster.Address(f.T), "127.0.0.1:0"
 	f.address, config.AdvertiseAddress = config.GRPCListen, config.GRPCListen
-	config.DrainDelay = 0
+	// A busy machine takes no lease away, and cuts nothing off at the end.
+	config.LeaseDuration, config.RenewDeadline = 10*time.Minute, 5*time.Minute
+	config.DrainDelay, config.DrainTimeout = 0, 3*time.Minute
 	for _, peer := range []string{"runner", "refwatcher"} {
 		config.Peers[peer] = peers
 		f.must(os.WriteFile(filepath.Join(f.tokens, peer), []byte("token-for-"+peer), 0o600))
@@ -187,7 +190,7 @@ func (f *fixture) client(name string, verbs ...string) pb.WorkspaceServiceClient
 	file := filepath.Join(f.tokens, name)
 	f.must(os.WriteFile(file, []byte(testcluster.Token(f.T, f.admin, f.namespace, name, "magos-workspace")), 0o600))
 	connection, err := rpcclient.Dial(rpcclient.Config{
-		Target: "passthrough:///" + f.address, ServerName: "magos-workspace." + release + ".svc", TLS: f.bundle, TokenFile: file,
+		Target: "passthrough:///" + f.address, ServerName: "magos-workspace." + release + ".svc", TLS: f.bundle, TokenFile: file, Timeout: time.Minute,
 	})
 	f.must(err)
 	f.Cleanup(func() { _ = connection.Close() })

@@ -40,15 +40,27 @@ func TestEachServiceIsKilledAtEachMoment(t *testing.T) {
 	for _, moment := range moments {
 		t.Run(moment.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.freshServices()
-			repo.write(map[string]string{demo.MessageFile: "Greetings while " + moment.name + "\n"})
-			commit := repo.push("main", "killed while "+moment.name)
-			for _, v := range moment.victims {
-				w.awaitMoment(demo.Project+"-"+v.step, commit, moment.phase)
-				w.kill(v.service)
+			// A pod runs for some seconds; a machine that stalls can miss them. Then the next commit has the same moment.
+			victims := moment.victims
+			for try := 1; len(victims) > 0; try++ {
+				if try > 5 {
+					t.Fatalf("the moment was missed again and again for %v", victims)
+				}
+				w.freshServices()
+				repo.write(map[string]string{demo.MessageFile: fmt.Sprintf("Greetings while %s, %d\n", moment.name, try)})
+				commit := repo.push("main", "killed while "+moment.name)
+				var missed []victim
+				for _, v := range victims {
+					if !w.awaitMoment(demo.Project+"-"+v.step, commit, moment.phase) {
+						missed = append(missed, v)
+						continue
+					}
+					w.kill(v.service)
+				}
+				w.expectRolledOut(commit)
+				w.expectOrder(commit)
+				victims = missed
 			}
-			w.expectRolledOut(commit)
-			w.expectOrder(commit)
 		})
 	}
 	jobs.check(w)
@@ -84,9 +96,10 @@ func (w world) freshServices() {
 }
 
 // awaitMoment waits until the pod of that phase of the Workspace's run of the commit runs; with no phase, until the run has
-// succeeded. It fails when the run is over before the moment was seen: then nothing would be tried.
-func (w world) awaitMoment(name, commit, phase string) {
+// succeeded. It is false when the run is over before the moment was seen: then there is nothing to interrupt.
+func (w world) awaitMoment(name, commit, phase string) (seen bool) {
 	w.Helper()
+	seen = true
 	w.eventually(fmt.Sprintf("%s is where it is to be interrupted (%q)", name, phase), func(ctx context.Context) error {
 		ws, err := w.workspace(ctx, demo.Namespace, name)
 		if err != nil {
@@ -103,8 +116,8 @@ func (w world) awaitMoment(name, commit, phase string) {
 			return nil
 		}
 		if run.Phase.Terminal() {
-			w.describe()
-			w.Fatalf("the moment was missed: the run of %s is %s", name, run.Phase)
+			seen = false
+			return nil
 		}
 		pods := &corev1.PodList{}
 		if err := w.List(ctx, pods, client.InNamespace(demo.Namespace),
@@ -118,6 +131,7 @@ func (w world) awaitMoment(name, commit, phase string) {
 		}
 		return fmt.Errorf("its run is %s and no pod of the %s runs", run.Phase, phase)
 	})
+	return seen
 }
 
 // servicePods lists the pods of one service, or of all.

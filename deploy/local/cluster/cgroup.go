@@ -121,7 +121,7 @@ func cgroupFolders(config Config) []string {
 
 // removeCgroups deletes the cluster's control groups. The kernel frees a group a moment after its last process.
 func removeCgroups(config Config) error {
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		var fault error
 		for _, folder := range cgroupFolders(config) {

@@ -54,7 +54,7 @@ func (i identity) end() error {
 	if err := process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ending the node, process %d: %w", i.PID, err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); i.alive(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); i.alive(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("ending the node: process %d is still there 30 s after SIGKILL", i.PID)
 		}

@@ -50,7 +50,7 @@ func (c *Cluster) HasImage(ctx context.Context, ref string) (bool, error) {
 }
 
 func (c *Cluster) awaitImage(ctx context.Context, ref string) error {
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		known, err := c.HasImage(ctx, ref)
 		if err != nil {
 			return err

@@ -96,10 +96,10 @@ func runPod(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) string {
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	var last error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if last = check(); last == nil {
 			return
 		}
 	}
-	t.Fatalf("%s: not within a minute: %v", what, last)
+	t.Fatalf("%s: not within five minutes: %v", what, last)
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// startTimeout is for all processes to become ready; they need about ten seconds on an idle machine.
 	startTimeout = 4 * time.Minute
-	nodeTimeout  = 2 * time.Minute
+	nodeTimeout  = 4 * time.Minute
 	pollInterval = 100 * time.Millisecond
 	// maxFailures: a process that ended so often in a row soon after its start will not start.
 	maxFailures = 5

@@ -100,7 +100,7 @@ func (s installed) awaitPolicies(t *testing.T) {
 		"run-jobs":            func() error { return s.admin.Create(t.Context(), s.job(runLabels, nil, nil), client.DryRunAll) },
 		"run-pods":            func() error { return s.admin.Create(t.Context(), s.pod(runLabels), client.DryRunAll) },
 	} {
-		deadline := time.Now().Add(30 * time.Second)
+		deadline := time.Now().Add(3 * time.Minute)
 		for refused() == nil {
 			if time.Now().After(deadline) {
 				t.Fatalf("the policy %s refuses nothing", policy)

@@ -216,7 +216,7 @@ func TestWatchRollouts(t *testing.T) {
 		t.Errorf("at last %q", got)
 	}
 	cancel()
-	for deadline := time.Now().Add(10 * time.Second); i.followers() > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); i.followers() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a stream that ended is still told")
 		}

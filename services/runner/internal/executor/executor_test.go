@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,19 +150,32 @@ func TestWaitingForKeeperEndsWithKeeper(t *testing.T) {
 	}
 }
 
+// firstWords tells when something was written.
+type firstWords struct {
+	text bytes.Buffer
+	told func()
+}
+
+func (f *firstWords) Write(data []byte) (int, error) {
+	f.told()
+	return f.text.Write(data)
+}
+
 func TestWaitsHaveDeadlinesAndSayWhatTheyWaitFor(t *testing.T) {
 	c := newContainer(t)
-	var log bytes.Buffer
-	c.log = slog.New(slog.NewTextHandler(&log, nil))
-	c.cfg.Progress = 5 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log := &firstWords{told: cancel}
+	c.log = slog.New(slog.NewTextHandler(log, nil))
+	c.cfg.Progress = time.Nanosecond
+	if _, err := c.waitForSignal(ctx, runspec.SignalFetched, time.Hour); err == nil || !strings.Contains(log.text.String(), "keeper (fetched)") {
+		t.Errorf("%v, and the log is %q", err, log.text.String())
+	}
 	_, err := c.waitForSignal(t.Context(), runspec.SignalFetched, 50*time.Millisecond)
 	if code, reason := codeAndReason(err); code != runspec.ExitTimedOut || reason != reasonTimedOut {
 		t.Errorf("%v", err)
 	}
-	if !strings.Contains(log.String(), "keeper (fetched)") {
-		t.Errorf("the log is %q", log.String())
-	}
-	c.cfg.PeerStart = 10 * time.Millisecond
+	c.cfg.PeerStart = time.Nanosecond
 	if _, err := c.waitForSignal(t.Context(), runspec.SignalFetched, time.Minute); !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("keeper never starts: %v", err)
 	}

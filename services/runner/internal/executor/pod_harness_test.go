@@ -228,7 +228,7 @@ func (r *running) wait() ended {
 // waitFor returns when the log holds text.
 func (r *running) waitFor(text string) {
 	r.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if strings.Contains(r.log.String(), text) {
 			return
 		}

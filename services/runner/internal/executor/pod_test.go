@@ -152,7 +152,7 @@ rm -f $LOCKS/keeper $LOCKS/tool; : >$LOCKS/keeper; : >$LOCKS/tool; : >$LOCKS/oth
 		t.Error("the forged lines are missing from the log: nothing was tried")
 	}
 	// The end of a container ends all of its processes, and an apply has a folder of its own; here the two share one.
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(w.root, "tampered")); err == nil {
 			break
 		}
@@ -356,7 +356,8 @@ func TestATimeoutInterruptsTheTool(t *testing.T) {
 	w := newWorkspace(t)
 	w.hostileTool(`trap 'echo interrupted once; exit 1' INT; echo waiting; i=0; while [ $i -lt 1000 ]; do sleep 0.1; i=$((i+1)); done`, "")
 	p := w.newPlan(w.repo.Commit(map[string]string{"main.tf": w.backend()}), nil)
-	p.in.Timeout = runspec.Duration(20 * time.Second)
+	// Long enough for what precedes the plan, also on a busy machine.
+	p.in.Timeout = runspec.Duration(30 * time.Second)
 	_, result := p.mustFail(reasonPlanFailed)
 	if result.tool.code != runspec.ExitTimedOut || strings.Count(result.tool.log, "interrupted once") == 0 {
 		t.Errorf("tool ended with %d: %s\n%s", result.tool.code, result.tool.message, result.tool.log)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -24,7 +25,7 @@ import (
 )
 
 // patience is how long something may take that happens at once; it only ends a test that has failed.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // requests counts what goes to the API server. Watches are one request each for as long as they last.
 type requests struct {
@@ -134,16 +135,27 @@ func TestHintsSurviveTheEndOfTheStream(t *testing.T) {
 	h := newHarness(t)
 	h.running()
 	h.create(project(), standing())
-	w := h.eventually("planning", func(w *v1alpha1.Workspace) bool { return w.Status.Reason == v1alpha1.ReasonPlanRunning })
+	planning := func(w *v1alpha1.Workspace) bool { return w.Status.Reason == v1alpha1.ReasonPlanRunning }
+	w := h.eventually("planning", planning)
 	h.runner.EndStreams()
-	for end := time.Now().Add(patience); h.runner.Watchers() == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); h.runner.Watchers() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the stream is not opened again")
+		}
 	}
-	before := time.Now()
-	h.runner.Succeed("plan "+w.Status.Run.ID, true)
-	h.eventually("applied", applied)
-	if took := time.Since(before); took > 20*time.Second {
-		t.Errorf("it took %s: the hint was not what helped", took)
+	// Without the hint the plan's end is seen half a minute later. A busy machine can be as slow once, not each time.
+	var took time.Duration
+	for round := range 4 {
+		before := time.Now()
+		h.runner.Succeed("plan "+w.Status.Run.ID, true)
+		h.eventually("applied", applied)
+		if took = time.Since(before); took < 15*time.Second {
+			return
+		}
+		h.annotate(v1alpha1.AnnotationReconcileRequest, fmt.Sprint("round ", round))
+		w = h.eventually("planning again", planning)
 	}
+	t.Errorf("it took %s: the hint is not what helps", took)
 }
 
 func TestAPassThatChangesNothingCostsNothing(t *testing.T) {
@@ -156,26 +168,25 @@ func TestAPassThatChangesNothingCostsNothing(t *testing.T) {
 	w := standing()
 	w.Spec.VariableSetRef = []v1alpha1.VariableSetReference{{Name: "cloud"}}
 	h.create(project(), set, &corev1.Secret{ObjectMeta: metadataNamed("cloud"), Data: map[string][]byte{"token": []byte("x")}}, w)
-	w = h.eventually("applied", applied)
-	// The cache may be a moment behind what the API server has.
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		cached := &v1alpha1.Workspace{}
-		if err := h.workspaces.Client.Get(t.Context(), client.ObjectKeyFromObject(w), cached); err == nil && cached.ResourceVersion == w.ResourceVersion {
-			break
+	h.eventually("applied", applied)
+	t.Logf("%d requests to the API server from nothing to Applied: %v", len(counted.all()), counted.all())
+	// The manager runs beside the test, and the cache is a moment behind: what it still has to do ends, a cost of each pass does not.
+	var cost string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		calls, sent := len(h.runner.Calls()), len(counted.all())
+		h.passes(50)
+		for range 50 {
+			if _, err := h.sets.Reconcile(t.Context(), h.request("cloud")); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	h.passes(3)
-	calls, sent := len(h.runner.Calls()), len(counted.all())
-	t.Logf("%d requests to the API server from nothing to Applied: %v", sent, counted.all())
-	h.passes(50)
-	for range 50 {
-		if _, err := h.sets.Reconcile(t.Context(), h.request("cloud")); err != nil {
-			t.Fatal(err)
+		more, called := counted.all()[sent:], len(h.runner.Calls())-calls+h.refwatcher.Calls()
+		if len(more) == 0 && called == 0 {
+			return
 		}
+		cost = fmt.Sprintf("%v to the API server and %d calls to peers", more, called)
 	}
-	if more := counted.all()[sent:]; len(more) > 0 || len(h.runner.Calls()) > calls || h.refwatcher.Calls() > 0 {
-		t.Errorf("100 passes without a change sent %v to the API server and %d calls to peers", more, len(h.runner.Calls())-calls+h.refwatcher.Calls())
-	}
+	t.Errorf("100 passes without a change send %s", cost)
 }
 
 func TestSecretsAreCachedByNameAndVersionAlone(t *testing.T) {

@@ -2,6 +2,7 @@ package peertest
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 
@@ -24,7 +25,7 @@ func Connect(tb testing.TB, runner *Runner, refwatcher *RefWatcher) (runnerv1alp
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := server.Serve(listener); err != nil {
+		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			tb.Errorf("serving the peers: %v", err)
 		}
 	}()

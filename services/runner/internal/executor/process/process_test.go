@@ -58,8 +58,9 @@ func (c *canceller) Write(data []byte) (int, error) {
 }
 
 func TestOneInterruptReachesTheProgramOnly(t *testing.T) {
-	// The child ignores nothing: if it got the interrupt too, "child done" would be missing.
-	script := `trap 'echo interrupted' INT; (sleep 0.5; echo child done) & echo ready; wait; wait; echo end; exit 1`
+	// The child lives until the interrupt has come: if it got that too, "child done" would be missing.
+	mark := filepath.Join(t.TempDir(), "interrupted")
+	script := `trap 'echo interrupted; : >` + mark + `' INT; (while [ ! -e ` + mark + ` ]; do sleep 0.05; done; sleep 0.2; echo child done) & echo ready; wait; wait; echo end; exit 1`
 	got, err := interruptedWhenReady(t, script, time.Minute)
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatalf("%v", err)
@@ -108,7 +109,7 @@ func TestOrphansAreReaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := strings.TrimSpace(out.String())
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join("/proc", pid)); os.IsNotExist(err) {
 			return
 		}
