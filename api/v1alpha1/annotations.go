@@ -21,6 +21,11 @@ const (
 
 	// AnnotationApproved approves the waiting plan of the run whose ID is its value. Writer: people.
 	AnnotationApproved = GroupName + "/approved"
+	// AnnotationApprovedBy is the user name of who set AnnotationApproved (or a Rollout's approval) last. Stamped, never believed from people: by an
+	// admission policy where the cluster has such, by the services for callers of their RPCs; absent means that nobody knows. Removed with the approval.
+	AnnotationApprovedBy = GroupName + "/approved-by"
+	// AnnotationCancel asks that the run whose ID is its value is ended. Writer: people.
+	AnnotationCancel = GroupName + "/cancel"
 	// AnnotationReconcileRequest asks for a fresh run when its value is one not handled before. Writer: people.
 	AnnotationReconcileRequest = GroupName + "/reconcile-request"
 	// AnnotationReconcileInterval is the time between an apply and the next drift plan, a Go duration; default DefaultReconcileInterval. Writer: people.
