@@ -16,10 +16,14 @@ func TestTheChartOnAnAPIServer(t *testing.T) {
 	t.Run("annotations of services are set by them alone and removed by anybody", func(t *testing.T) { testServiceAnnotations(t, s) })
 	t.Run("a grant is set and removed as a whole", func(t *testing.T) { testGrantWhole(t, s) })
 	t.Run("approving needs the right to", func(t *testing.T) { testApproval(t, s) })
+	t.Run("cancelling needs the right to", func(t *testing.T) { testCancel(t, s) })
+	t.Run("steering a Rollout needs the right to", func(t *testing.T) { testSteering(t, s) })
+	t.Run("who approves is written down", func(t *testing.T) { testApprover(t, s) })
 	t.Run("intervals are durations", func(t *testing.T) { testDurations(t, s) })
 	t.Run("Jobs of runs are what the runner says", func(t *testing.T) { testRunJobs(t, s) })
 	t.Run("pods of runs come from their Jobs", func(t *testing.T) { testRunPods(t, s) })
 	t.Run("people have the rights of their roles", func(t *testing.T) { testUserRoles(t, s) })
+	t.Run("nobody approves under another's name where nothing stamps it", func(t *testing.T) { testUnstamped(t, s) })
 }
 
 func testStatus(t *testing.T, s installed) {

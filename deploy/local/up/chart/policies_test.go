@@ -3,6 +3,7 @@ package chart
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,7 +37,8 @@ type installed struct {
 // install creates every object of the chart, and so also proves that a real API server takes each of them as it is written.
 func install(t *testing.T) installed {
 	t.Helper()
-	objects := render(t, nil)
+	// No cluster is asked while it is rendered.
+	objects := render(t, map[string]any{"policies": map[string]any{"stampApprover": "Always"}})
 	config := testcluster.Start(t)
 	admin := testcluster.Client(t, config)
 	strict := client.FieldValidation(metav1.FieldValidationStrict)
@@ -56,6 +59,7 @@ func install(t *testing.T) installed {
 	}
 	s := installed{config: config, admin: admin, namespace: testcluster.Namespace(t, admin)}
 	s.bind(t, "magos-editor", editor)
+	s.awaitStamps(t)
 	s.awaitPolicies(t)
 	return s
 }
@@ -95,6 +99,9 @@ func (s installed) awaitPolicies(t *testing.T) {
 		"approval": func() error {
 			return s.annotate(s.as(t, editor), probe, map[string]any{magosv1alpha1.AnnotationApproved: "x"}, client.DryRunAll)
 		},
+		"steering": func() error {
+			return merge(s.as(t, editor), s.rollout(t), metadata("annotations", "magosproject.io/approved-step", "p/s"), client.DryRunAll)
+		},
 		"status-by-workspace": func() error { return s.patchStatus(s.admin, probe) },
 		"status-by-rollout":   func() error { return s.patchStatus(s.admin, s.project(t)) },
 		"run-jobs":            func() error { return s.admin.Create(t.Context(), s.job(runLabels, nil, nil), client.DryRunAll) },
@@ -103,7 +110,7 @@ func (s installed) awaitPolicies(t *testing.T) {
 		deadline := time.Now().Add(3 * time.Minute)
 		for refused() == nil {
 			if time.Now().After(deadline) {
-				t.Fatalf("the policy %s refuses nothing", policy)
+				t.Fatalf("the policy %s does nothing", policy)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -137,6 +144,57 @@ func (s installed) project(t *testing.T) *magosv1alpha1.Project {
 		t.Fatal(err)
 	}
 	return project
+}
+
+// rollout creates a Rollout with a name of its own.
+func (s installed) rollout(t *testing.T) *magosv1alpha1.Rollout {
+	t.Helper()
+	rollout := newRollout(s.namespace, "r-"+rand.String(8), nil)
+	if err := s.admin.Create(t.Context(), rollout); err != nil {
+		t.Fatal(err)
+	}
+	return rollout
+}
+
+func newRollout(namespace, name string, annotations map[string]string) *magosv1alpha1.Rollout {
+	rollout := &magosv1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations}}
+	rollout.Spec.ProjectRef = name
+	rollout.Spec.Strategy.Steps = []magosv1alpha1.RolloutStep{{Name: "dev"}}
+	return rollout
+}
+
+// errStamped says that a name was stamped.
+var errStamped = errors.New("stamped")
+
+// stamped returns errStamped where an approval by the administrator is given that one's name, and nil where it is not. Some
+// seconds after a CustomResourceDefinition was made, the API server refuses what it would have to stamp.
+func (s installed) stamped(annotation string, object client.Object) error {
+	object = object.DeepCopyObject().(client.Object)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"magosproject.io/`+annotation+`":"p/s"}}}`))
+	if err := s.admin.Patch(context.Background(), object, patch, client.DryRunAll); err != nil {
+		return err
+	}
+	if object.GetAnnotations()[magosv1alpha1.AnnotationApprovedBy] != "" {
+		return errStamped
+	}
+	return nil
+}
+
+// awaitStamps waits until approvals of both kinds are stamped.
+func (s installed) awaitStamps(t *testing.T) {
+	t.Helper()
+	workspace, rollout := s.workspace(t, "probe-of-stamps", nil), s.rollout(t)
+	deadline := time.Now().Add(3 * time.Minute)
+	for {
+		ofWorkspace, ofRollout := s.stamped("approved", workspace), s.stamped("approved-step", rollout)
+		if errors.Is(ofWorkspace, errStamped) && errors.Is(ofRollout, errStamped) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("approvers are not stamped: %v, %v", ofWorkspace, ofRollout)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // annotate patches annotations; nil removes one.

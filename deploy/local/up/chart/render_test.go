@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -287,8 +288,37 @@ func grants(rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(all)
 }
 
+// TestApproversAreStampedWhereTheClusterCan: without a cluster to ask nothing is known to be served.
+func TestApproversAreStampedWhereTheClusterCan(t *testing.T) {
+	for when, want := range map[string]int{"IfServed": 0, "Always": 2, "Never": 0} {
+		objects := render(t, map[string]any{"policies": map[string]any{"stampApprover": when}})
+		for _, kind := range []string{"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"} {
+			count := 0
+			for _, object := range objects {
+				if object.GetKind() == kind {
+					count++
+				}
+			}
+			if count != want {
+				t.Errorf("stampApprover %s: %d of kind %s, want %d", when, count, kind, want)
+			}
+		}
+	}
+	// This is what Helm learns from a cluster that serves them.
+	template := exec.CommandContext(t.Context(), pinnedHelm(t).Binary, "template", Name, Folder(repository), "--namespace", Namespace,
+		"--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+	if output, err := template.Output(); err != nil || strings.Count(string(output), "kind: MutatingAdmissionPolicy\n") != 2 {
+		t.Errorf("a cluster that serves the policies gets none, or there is an error: %v", err)
+	}
+	for _, object := range render(t, map[string]any{"policies": map[string]any{"stampApprover": "Always", "enabled": false}}) {
+		if strings.Contains(object.GetKind(), "AdmissionPolicy") {
+			t.Errorf("policies.enabled is false, and %s %s is rendered", object.GetKind(), object.GetName())
+		}
+	}
+}
+
 func TestNamedNamespacesGetTheRightsAndNoOther(t *testing.T) {
-	objects := render(t, map[string]any{"namespaces": []string{"team-a", "team-b"}})
+	objects := render(t, map[string]any{"namespaces": []string{"team-a", "team-b"}, "policies": map[string]any{"stampApprover": "Always"}})
 	for _, binding := range of[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding") {
 		if !strings.HasSuffix(binding.RoleRef.Name, "-cluster") {
 			t.Errorf("%s reaches every namespace", binding.Name)
@@ -310,7 +340,7 @@ func TestNamedNamespacesGetTheRightsAndNoOther(t *testing.T) {
 	}
 	policies := 0
 	for _, object := range objects {
-		if object.GetKind() != "ValidatingAdmissionPolicyBinding" {
+		if !strings.HasSuffix(object.GetKind(), "AdmissionPolicyBinding") {
 			continue
 		}
 		policies++

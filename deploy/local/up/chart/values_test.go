@@ -25,6 +25,7 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 		"a mirror without a host":          {`{runner: {toolMirror: "mirror"}}`, "toolMirror"},
 		"an argument that is none":         {`{runner: {extraArgs: [verbose]}}`, "extraArgs"},
 		"a quantity that is none":          {`{runner: {resources: {limits: {memory: lots}}}}`, "memory"},
+		"a stamp that is none":             {`{policies: {stampApprover: sometimes}}`, "stampApprover"},
 		"a switch as text":                 {`{crds: {install: "yes"}}`, "install"},
 		"a run image that is no reference": {`{runner: {runImage: "My Image"}}`, "runImage"},
 	}
@@ -39,6 +40,14 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 				t.Errorf("%s: want a refusal that names %s, got %v", c.values, c.names, err)
 			}
 		})
+	}
+}
+
+// What lies in the release's own namespace are the keys of the services.
+func TestTheReleaseDoesNotServeItsOwnNamespace(t *testing.T) {
+	_, err := pinnedHelm(t).Template(t.Context(), release(t, map[string]any{"namespaces": []string{"team-a", Namespace}}))
+	if err == nil || !strings.Contains(err.Error(), "namespaces names "+Namespace+", the namespace of the release itself") || !strings.Contains(err.Error(), "leave it out") {
+		t.Errorf("want a refusal that says what to do, got %v", err)
 	}
 }
 
@@ -65,7 +74,7 @@ func TestEveryValueIsDocumented(t *testing.T) {
 	// What stands under a comment of its group, or within resources.
 	for _, key := range []string{
 		"nodeSelector", "replicas", "image", "resources", "extraArgs", "podAnnotations", "runImage", "toolMirror", "providerMirror",
-		"namespaces", "install", "enabled", "aggregate", "registry", "tag", "pullPolicy", "pullSecrets", "logLevel",
+		"namespaces", "install", "enabled", "stampApprover", "aggregate", "registry", "tag", "pullPolicy", "pullSecrets", "logLevel",
 	} {
 		if !documented[key] {
 			t.Errorf("%s has no comment in values.yaml", key)
