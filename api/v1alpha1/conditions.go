@@ -129,6 +129,10 @@ const (
 	ReasonRunnerUnavailable Reason = "RunnerUnavailable"
 	// ReasonRefWatcherUnavailable: the refwatcher service cannot be reached; it is retried.
 	ReasonRefWatcherUnavailable Reason = "RefWatcherUnavailable"
+	// ReasonRunnerRefused: the runner service answers, but with an error that nobody expects; the message names the RPC, the code and where to look. It is retried.
+	ReasonRunnerRefused Reason = "RunnerRefused"
+	// ReasonRefWatcherRefused: the same of the refwatcher service.
+	ReasonRefWatcherRefused Reason = "RefWatcherRefused"
 	// ReasonRevisionNotFound: the target revision does not exist in the repository; mend spec.source or push it.
 	ReasonRevisionNotFound Reason = "RevisionNotFound"
 	// ReasonAmbiguousRevision: the target revision names a branch and a tag; write the full name, refs/heads/… or refs/tags/….
@@ -147,6 +151,8 @@ const (
 	ReasonPlanSucceeded Reason = "PlanSucceeded"
 	// ReasonAwaitingApproval: the plan waits for the annotation magosproject.io/approved with the run's ID.
 	ReasonAwaitingApproval Reason = "AwaitingApproval"
+	// ReasonAwaitingBudget: the plan may be looked at and not applied yet: its changes are counted against the budget of the Rollout. Look at the Rollout.
+	ReasonAwaitingBudget Reason = "AwaitingBudget"
 	// ReasonApplyRunning: the apply Job runs.
 	ReasonApplyRunning Reason = "ApplyRunning"
 	// ReasonApplySucceeded: the apply succeeded.
@@ -175,8 +181,11 @@ const (
 	ReasonSealBroken Reason = "SealBroken"
 	// ReasonAlreadyUsed: the plan was claimed before; a plan is applied once at most.
 	ReasonAlreadyUsed Reason = "AlreadyUsed"
-	// ReasonStateLocked: somebody else holds the lock of the state; nothing was planned or applied.
+	// ReasonStateLocked: somebody else holds the lock of the state; nothing was planned or applied. The message says who, since when, and how to act. It is
+	// waited for with growing pauses and never broken; it counts as no failure.
 	ReasonStateLocked Reason = "StateLocked"
+	// ReasonStalePlan: the state changed after the plan was made, so the tool refused to apply it; nothing was applied. It is planned again and counts as no failure.
+	ReasonStalePlan Reason = "StalePlan"
 	// ReasonServiceAccountNotFound: the ServiceAccount of the run does not exist in the namespace.
 	ReasonServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// ReasonQuotaExceeded: a ResourceQuota refuses the pod.
@@ -195,6 +204,8 @@ const (
 	ReasonApproved Reason = "Approved"
 	// ReasonRunDiscarded: a plan was given up before its apply; the message says why.
 	ReasonRunDiscarded Reason = "RunDiscarded"
+	// ReasonSuspended: spec.suspend is set; nothing new starts until it is false or removed.
+	ReasonSuspended Reason = "Suspended"
 	// ReasonInvalidAnnotation: an annotation cannot be understood; the message names it, its value and what to write.
 	ReasonInvalidAnnotation Reason = "InvalidAnnotation"
 	// ReasonAnnotationsUnderstood: every annotation of a person can be understood.

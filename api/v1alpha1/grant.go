@@ -12,6 +12,8 @@ type GrantScope string
 const (
 	// ScopeRun: plan and apply.
 	ScopeRun GrantScope = "Run"
+	// ScopePlan: plan; what it finds waits (AwaitingBudget) until the scope becomes Run.
+	ScopePlan GrantScope = "Plan"
 	// ScopeDrift: plan only, at the applied commit; what it finds waits until the scope becomes Run.
 	ScopeDrift GrantScope = "Drift"
 )
@@ -86,7 +88,7 @@ func ReadGrant(w *Workspace, ordered bool) (Grant, bool) {
 		}
 		return Grant{Scope: ScopeRun, Pass: StandingPass, For: GrantSubject(w)}, true
 	}
-	known := g.Scope == ScopeRun || g.Scope == ScopeDrift
+	known := g.Scope == ScopeRun || g.Scope == ScopePlan || g.Scope == ScopeDrift
 	if !known || g.Pass == "" || g.For != GrantSubject(w) {
 		return Grant{}, false
 	}

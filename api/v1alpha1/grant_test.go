@@ -39,6 +39,7 @@ func TestAGrantIsReadOnlyWhenItIsCompleteAndForThisSource(t *testing.T) {
 	}{
 		"nothing":                                  {nil, false, Grant{}, false},
 		"a pinned grant under a Rollout":           {pinned.Annotations(), true, pinned, true},
+		"a grant to plan only":                     {with(pinned, AnnotationGrantedScope, "Plan"), true, Grant{Scope: ScopePlan, Pass: pinned.Pass, Revision: pinned.Revision, For: subject}, true},
 		"a standing grant without a Rollout":       {standing.Annotations(), false, standing, true},
 		"a standing grant left over":               {standing.Annotations(), true, Grant{}, false},
 		"a bare word without a Rollout":            {map[string]string{AnnotationExecutionAllowed: "true"}, false, standing, true},

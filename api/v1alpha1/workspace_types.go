@@ -92,6 +92,11 @@ type WorkspaceSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	DiscardStalePlan bool `json:"discardStalePlan,omitempty"`
+	// suspend starts nothing new: no plan, no apply, no retry and no drift plan. A pod that runs is let end; a plan that waits is given up.
+	// With false, or without it, the Workspace plans what is due then.
+	// +optional
+	// +kubebuilder:default=false
+	Suspend bool `json:"suspend,omitempty"`
 	// variableSetRef lists VariableSets for this Workspace, later ones over earlier ones, all over the Project's.
 	// +optional
 	// +listType=map
@@ -200,7 +205,11 @@ type WorkspaceRun struct {
 	// lostAt is when the apply's Job, seen before, was found missing; such a run ends as RunLost and nothing else.
 	// +optional
 	LostAt *metav1.Time `json:"lostAt,omitempty"`
-	// retryAt is when the next run of the same inputs may begin after one of which no container could start.
+	// setbacks counts the runs of these inputs in a row, this one included, that were given up because something kept them from beginning: no pod, no Job, a
+	// lock of the state, a stale plan. They are no failures; the pause before the next run grows with them.
+	// +optional
+	Setbacks int32 `json:"setbacks,omitempty"`
+	// retryAt is when the next run of the same inputs may begin after a setback.
 	// +optional
 	RetryAt *metav1.Time `json:"retryAt,omitempty"`
 	// finishedAt is when the run became terminal.

@@ -67,7 +67,7 @@ func TestDefaultsOfAWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"spec.autoApply": true, "spec.discardStalePlan": false, "spec.serviceAccountName": "magos-job",
+		"spec.autoApply": true, "spec.discardStalePlan": false, "spec.suspend": false, "spec.serviceAccountName": "magos-job",
 		"spec.source.path": ".", "spec.terraform.engine": "Terraform", "spec.mountServiceAccountToken": false,
 	}
 	for path, value := range want {

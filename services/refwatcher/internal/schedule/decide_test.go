@@ -31,7 +31,7 @@ func TestDecide(t *testing.T) {
 	said := func(warning bool, reason, message string) []Announcement {
 		return []Announcement{{Warning: warning, Reason: reason, Message: message}}
 	}
-	badInterval := Announcement{Warning: true, Reason: v1alpha1.ReasonInvalidAnnotation, Message: `annotation magosproject.io/git-poll-interval is "soon": write a positive duration such as 30s or 5m; 30s is used`}
+	badInterval := Announcement{Warning: true, Reason: v1alpha1.ReasonInvalidAnnotation, Message: `annotation magosproject.io/git-poll-interval is "soon": write a positive duration such as 90s, 5m or 1h30m; until then 30s is used`}
 	for name, test := range map[string]struct {
 		annotations map[string]string
 		found       Finding

@@ -45,7 +45,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	for _, result := range []string{string(v1alpha1.RolloutSucceeded), v1alpha1.ReasonSuperseded} {
 		m.passes.WithLabelValues(result)
 	}
-	for _, result := range []string{resultResolved, v1alpha1.ReasonAwaitingRevision, v1alpha1.ReasonRevisionNotFound, v1alpha1.ReasonAmbiguousRevision, v1alpha1.ReasonRefWatcherUnavailable} {
+	for _, result := range []string{resultResolved, v1alpha1.ReasonAwaitingRevision, v1alpha1.ReasonRevisionNotFound, v1alpha1.ReasonAmbiguousRevision, v1alpha1.ReasonRefWatcherUnavailable,
+		v1alpha1.ReasonRefWatcherRefused} {
 		m.questions.WithLabelValues(result)
 	}
 	if registerer != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"magosproject.io/api/v1alpha1"
+	refwatcherpb "magosproject.io/gen/magos/refwatcher/v1alpha1"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/services/rollout/internal/progression"
 )
@@ -125,7 +126,7 @@ func resolution(asked Answer, err error, key progression.Key) progression.Resolu
 	if err == nil {
 		return progression.Resolution{Reason: v1alpha1.ReasonAwaitingRevision, Message: "the Workspace was edited meanwhile; asking again"}
 	}
-	reason := v1alpha1.ReasonAwaitingRevision
+	reason, message := v1alpha1.ReasonAwaitingRevision, cut(err.Error(), maxWords)
 	switch rpcerr.Reason(err) {
 	case rpcerr.RevisionNotFound:
 		reason = v1alpha1.ReasonRevisionNotFound
@@ -133,11 +134,16 @@ func resolution(asked Answer, err error, key progression.Key) progression.Resolu
 		reason = v1alpha1.ReasonAmbiguousRevision
 	case rpcerr.RemoteUnavailable, rpcerr.SchemeNotAllowed, rpcerr.WorkspaceNotFound, rpcerr.InvalidField:
 	default:
-		if code := rpcerr.Code(err); code != codes.InvalidArgument && code != codes.NotFound {
+		code := rpcerr.Code(err)
+		if code == codes.InvalidArgument || code == codes.NotFound {
+			break
+		}
+		reason, message = v1alpha1.ReasonRefWatcherRefused, rpcerr.Advice(refwatcherpb.RefWatcherService_ResolveRevision_FullMethodName, err)
+		if rpcerr.Silent(err) {
 			reason = v1alpha1.ReasonRefWatcherUnavailable
 		}
 	}
-	return progression.Resolution{Reason: reason, Message: cut(err.Error(), maxWords)}
+	return progression.Resolution{Reason: reason, Message: message}
 }
 
 // maxWords is how much of an error's text a status repeats, in characters.

@@ -173,16 +173,19 @@ func TestGrantsOfMembersWhoseProjectIsGoneAreTaken(t *testing.T) {
 }
 
 func TestWhatGitSaysIsShownAndAskedAgainLater(t *testing.T) {
+	const answers = "RefWatcherService.ResolveRevision answers "
 	for name, test := range map[string]struct {
 		err    error
 		reason string
 		phase  v1alpha1.RolloutPhase
+		words  string
 	}{
-		"no such branch":  {rpcerr.New(codes.NotFound, rpcerr.RevisionNotFound, "no ref main"), v1alpha1.ReasonRevisionNotFound, v1alpha1.RolloutFailed},
-		"two of a name":   {rpcerr.New(codes.FailedPrecondition, rpcerr.AmbiguousRevision, "refs/heads/main and refs/tags/main"), v1alpha1.ReasonAmbiguousRevision, v1alpha1.RolloutFailed},
-		"remote is down":  {rpcerr.New(codes.Unavailable, rpcerr.RemoteUnavailable, "connection refused"), v1alpha1.ReasonAwaitingRevision, v1alpha1.RolloutProgressing},
-		"refwatcher down": {rpcerr.New(codes.Unavailable, rpcerr.ServerDraining, "draining"), v1alpha1.ReasonRefWatcherUnavailable, v1alpha1.RolloutProgressing},
-		"no right to ask": {rpcerr.New(codes.PermissionDenied, rpcerr.PermissionDenied, "may not get workspaces"), v1alpha1.ReasonRefWatcherUnavailable, v1alpha1.RolloutProgressing},
+		"no such branch":  {rpcerr.New(codes.NotFound, rpcerr.RevisionNotFound, "no ref main"), v1alpha1.ReasonRevisionNotFound, v1alpha1.RolloutFailed, "no ref main"},
+		"two of a name":   {rpcerr.New(codes.FailedPrecondition, rpcerr.AmbiguousRevision, "refs/heads/main and refs/tags/main"), v1alpha1.ReasonAmbiguousRevision, v1alpha1.RolloutFailed, "refs/tags/main"},
+		"remote is down":  {rpcerr.New(codes.Unavailable, rpcerr.RemoteUnavailable, "connection refused"), v1alpha1.ReasonAwaitingRevision, v1alpha1.RolloutProgressing, "connection refused"},
+		"refwatcher down": {rpcerr.New(codes.Unavailable, rpcerr.ServerDraining, "draining"), v1alpha1.ReasonRefWatcherUnavailable, v1alpha1.RolloutProgressing, answers + "Unavailable"},
+		"no right to ask": {rpcerr.New(codes.PermissionDenied, rpcerr.PermissionDenied, "may not get workspaces"), v1alpha1.ReasonRefWatcherUnavailable, v1alpha1.RolloutProgressing, answers + "PermissionDenied"},
+		"a fault of its":  {rpcerr.New(codes.Internal, rpcerr.Internal, "internal error"), v1alpha1.ReasonRefWatcherRefused, v1alpha1.RolloutProgressing, answers + "Internal (INTERNAL)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
@@ -190,8 +193,8 @@ func TestWhatGitSaysIsShownAndAskedAgainLater(t *testing.T) {
 			h.threeEnvironments()
 			result := h.mustReconcile()
 			h.wantStatus(test.phase, test.reason, 0)
-			if got := h.rollout().Status.Message; !strings.Contains(got, test.err.Error()) {
-				t.Errorf("message %q does not have git's words %q", got, test.err)
+			if got := h.rollout().Status.Message; !strings.Contains(got, test.words) {
+				t.Errorf("message %q does not say %q", got, test.words)
 			}
 			if result.RequeueAfter != firstRetry {
 				t.Errorf("asked again after %s, want %s", result.RequeueAfter, firstRetry)

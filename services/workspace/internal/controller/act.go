@@ -18,37 +18,6 @@ import (
 	"magosproject.io/services/workspace/internal/lifecycle"
 )
 
-// silentPeer is a peer that cannot be asked. Its text names the code and not the transport's words, which differ from
-// call to call and would make status change each time.
-type silentPeer struct {
-	reason v1alpha1.Reason
-	doing  string
-	err    error
-}
-
-func (s *silentPeer) Error() string {
-	return fmt.Sprintf("%s: %s; it is tried again", s.doing, rpcerr.Code(s.err))
-}
-
-func (s *silentPeer) Unwrap() error { return s.err }
-
-// isSilence reports whether err says nothing about what was asked, only about the way there.
-func isSilence(err error) bool {
-	switch rpcerr.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
-		return true
-	default:
-		return false
-	}
-}
-
-func asPeerError(err error, reason v1alpha1.Reason, doing string) error {
-	if isSilence(err) {
-		return &silentPeer{reason: reason, doing: doing, err: err}
-	}
-	return fmt.Errorf("%s: %w", doing, err)
-}
-
 func refOf(w *v1alpha1.Workspace) *corev1alpha1.WorkspaceRef {
 	return &corev1alpha1.WorkspaceRef{Namespace: w.Namespace, Name: w.Name, Uid: string(w.UID)}
 }
@@ -68,7 +37,7 @@ func (r *Reconciler) observeRun(ctx context.Context, w *v1alpha1.Workspace, half
 		return &lifecycle.RunView{State: lifecycle.RunAbsent}, nil
 	}
 	if err != nil {
-		return nil, asPeerError(err, v1alpha1.ReasonRunnerUnavailable, "asking the runner about the "+string(half))
+		return nil, runnerTrouble(runnerv1alpha1.RunnerService_GetRun_FullMethodName, err)
 	}
 	return viewOf(response.GetRun())
 }
@@ -84,7 +53,8 @@ var runStates = map[runnerv1alpha1.RunState]lifecycle.RunState{
 func viewOf(run *runnerv1alpha1.Run) (*lifecycle.RunView, error) {
 	state, known := runStates[run.GetState()]
 	if !known {
-		return nil, fmt.Errorf("reading the runner's answer: unknown state %s", run.GetState())
+		err := fmt.Errorf("reading the runner's answer: unknown state %s", run.GetState())
+		return nil, &trouble{reason: v1alpha1.ReasonRunnerRefused, message: "the runner tells of a state that this release does not know: see whether all services are of one release", err: err}
 	}
 	view := &lifecycle.RunView{State: state, Reason: run.GetReason(), Message: run.GetMessage()}
 	// A pod that was lost with its node may have run for all the runner knows.
@@ -110,37 +80,46 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 	if err == nil {
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeDone}, nil
 	}
-	waits := func(reason v1alpha1.Reason) (lifecycle.Outcome, error) {
-		return lifecycle.Outcome{Kind: lifecycle.OutcomeWaiting, Reason: reason, Message: err.Error()}, nil
-	}
 	switch rpcerr.Reason(err) {
 	case rpcerr.RequestDiffers:
 		// An earlier attempt got through, with other timeouts or pod annotations. The inputs are those of the record, so it counts.
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeDone}, nil
 	case rpcerr.RunVoid:
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeVoid}, nil
-	case rpcerr.RunStillLive, rpcerr.VolumeNotReady, rpcerr.ConfigMapDiffers:
-		return waits(v1alpha1.ReasonRunPending)
-	case rpcerr.ServiceAccountNotFound:
-		return waits(v1alpha1.ReasonServiceAccountNotFound)
+	}
+	if reason := refusal(err); reason != "" {
+		return lifecycle.Outcome{Kind: lifecycle.OutcomeWaiting, Reason: reason, Message: err.Error()}, nil
 	}
 	if rpcerr.Code(err) == codes.InvalidArgument {
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeRefused, Reason: v1alpha1.ReasonPlanFailed, Message: "the runner refused the plan: " + err.Error()}, nil
 	}
-	if isSilence(err) {
-		silent := &silentPeer{reason: v1alpha1.ReasonRunnerUnavailable, doing: "asking the runner for the plan", err: err}
-		return lifecycle.Outcome{Kind: lifecycle.OutcomeWaiting, Reason: silent.reason, Message: silent.Error()}, nil
+	return lifecycle.Outcome{}, runnerTrouble(runnerv1alpha1.RunnerService_StartRun_FullMethodName, err)
+}
+
+// refusal is the reason of a refusal of StartRun that passes by itself or that a person can mend; empty for any other error.
+func refusal(err error) v1alpha1.Reason {
+	switch rpcerr.Reason(err) {
+	case rpcerr.RunStillLive, rpcerr.VolumeNotReady, rpcerr.ConfigMapDiffers:
+		return v1alpha1.ReasonRunPending
+	case rpcerr.ServiceAccountNotFound:
+		return v1alpha1.ReasonServiceAccountNotFound
 	}
-	return lifecycle.Outcome{}, fmt.Errorf("asking the runner for the plan of run %s: %w", d.Run.ID, err)
+	return ""
 }
 
 // startApply asks for the apply Job, after its intent was recorded. Whatever goes wrong, nobody asks a second time: the
-// next pass finds a Job or none.
+// next pass finds a Job or none. The error is a trouble, so that status can say why there is none.
 func (r *Reconciler) startApply(ctx context.Context, seen observation, d lifecycle.Decision) error {
 	request := requestFor(seen.Workspace, d.Run, lifecycle.Apply)
 	request.PlanDigest = d.Run.PlanDigest
 	if err := r.startRun(ctx, request); err != nil {
-		return fmt.Errorf("asking the runner for the apply of run %s: %w", d.Run.ID, err)
+		switch refusal(err) {
+		case v1alpha1.ReasonServiceAccountNotFound:
+			return &trouble{reason: v1alpha1.ReasonServiceAccountNotFound, message: err.Error(), err: err}
+		case v1alpha1.ReasonRunPending:
+			return &trouble{reason: v1alpha1.ReasonRunnerRefused, message: "the runner refuses the apply: " + err.Error(), err: err}
+		}
+		return runnerTrouble(runnerv1alpha1.RunnerService_StartRun_FullMethodName, err)
 	}
 	if !d.Approved {
 		r.Metrics.applyStarted(d.Run.ID, r.Clock.Now())
@@ -162,7 +141,7 @@ func (r *Reconciler) cancelRun(ctx context.Context, seen observation, d lifecycl
 	defer done()
 	response, err := r.Runner.CancelRun(ctx, &runnerv1alpha1.CancelRunRequest{Key: keyOf(seen.Workspace, d.Run.ID, d.Half)})
 	if err != nil {
-		return d, asPeerError(err, v1alpha1.ReasonRunnerUnavailable, "asking the runner to give up the "+string(d.Half))
+		return d, runnerTrouble(runnerv1alpha1.RunnerService_CancelRun_FullMethodName, err)
 	}
 	view, err := viewOf(response.GetRun())
 	if err != nil {
@@ -248,8 +227,11 @@ func (r *Reconciler) resolve(ctx context.Context, w *v1alpha1.Workspace) *lifecy
 		answer.Reason = v1alpha1.ReasonSourceRefused
 	case rpcerr.WorkspaceNotFound:
 	default:
-		answer.Reason = v1alpha1.ReasonRefWatcherUnavailable
-		answer.Message = (&silentPeer{doing: "asking the refwatcher for the commit", err: err}).Error()
+		answer.Reason = v1alpha1.ReasonRefWatcherRefused
+		answer.Message = rpcerr.Advice(refwatcherv1alpha1.RefWatcherService_ResolveRevision_FullMethodName, err)
+		if rpcerr.Silent(err) {
+			answer.Reason = v1alpha1.ReasonRefWatcherUnavailable
+		}
 	}
 	return answer
 }

@@ -46,7 +46,7 @@ func isRoutine(old, next *v1alpha1.WorkspaceStatus) bool {
 }
 
 func eventType(st *v1alpha1.WorkspaceStatus) string {
-	if st.Phase == v1alpha1.PhaseApplied || st.Phase == v1alpha1.PhasePlanned {
+	if st.Phase == v1alpha1.PhaseApplied || st.Phase == v1alpha1.PhasePlanned || st.Reason == v1alpha1.ReasonSuspended {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,12 +55,12 @@ type Reconciler struct {
 // Reconcile is one pass: observe, decide, act, record.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	seen, err := r.observe(ctx, request.NamespacedName)
-	var silent *silentPeer
+	var t *trouble
 	switch {
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
-	case errors.As(err, &silent):
-		return r.recordSilence(ctx, seen, silent)
+	case errors.As(err, &t):
+		return r.recordTrouble(ctx, seen.Workspace, t)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -78,8 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case apierrors.IsConflict(err):
 		// Somebody wrote in between: decide again on what is there then.
 		return ctrl.Result{RequeueAfter: conflictPause}, nil
-	case errors.As(err, &silent):
-		return r.recordSilence(ctx, seen, silent)
+	case errors.As(err, &t):
+		return r.recordTrouble(ctx, cmp.Or(t.on, seen.Workspace), t)
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -108,10 +109,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 		}
 		return r.record(ctx, seen, d, outcome)
 	case lifecycle.ActRequestApply:
-		if err := r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone}); err != nil {
-			return err
-		}
-		return r.startApply(ctx, seen, d)
+		return r.apply(ctx, seen, d)
 	case lifecycle.ActNone, lifecycle.ActRecordRun, lifecycle.ActRecordPlanned, lifecycle.ActRecordEnd, lifecycle.ActCancelRun:
 		// Nothing is done outside any more.
 	case lifecycle.ActResolveRevision:
@@ -120,33 +118,39 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 	return r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone})
 }
 
-// record writes the status of this pass, on the object version that was decided on, and tells of what changed.
+// apply records the intent to apply, and then asks for it. Should the runner not take it, that is recorded as well, on
+// what the first record left, so that the next pass can say why there is no Job.
+func (r *Reconciler) apply(ctx context.Context, seen observation, d lifecycle.Decision) error {
+	recorded, err := r.recorded(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone})
+	if err != nil {
+		return err
+	}
+	err = r.startApply(ctx, seen, d)
+	var t *trouble
+	if errors.As(err, &t) {
+		t.on = recorded
+	}
+	return err
+}
+
 func (r *Reconciler) record(ctx context.Context, seen observation, d lifecycle.Decision, o lifecycle.Outcome) error {
+	_, err := r.recorded(ctx, seen, d, o)
+	return err
+}
+
+// recorded writes the status of this pass, on the object version that was decided on, and tells of what changed. It returns
+// what the API server has then.
+func (r *Reconciler) recorded(ctx context.Context, seen observation, d lifecycle.Decision, o lifecycle.Outcome) (*v1alpha1.Workspace, error) {
 	after := seen.Workspace.DeepCopy()
 	after.Status = lifecycle.Status(seen.Snapshot, d, o)
 	next := *after.Status.DeepCopy()
 	if err := status.PatchStatus(ctx, r.Client, seen.Workspace, after); err != nil {
-		return err
+		return nil, err
 	}
 	r.announce(seen.Workspace, &next, d)
 	r.Metrics.count(&seen.Workspace.Status, &next)
 	if d.Action == lifecycle.ActRecordPlanned {
 		r.Metrics.planEnded(next.Run.ID, r.Clock.Now())
 	}
-	return nil
-}
-
-// recordSilence says that a peer cannot be asked. The run stays as it is; nobody knows better.
-func (r *Reconciler) recordSilence(ctx context.Context, seen observation, silent *silentPeer) (ctrl.Result, error) {
-	after := seen.Workspace.DeepCopy()
-	after.Status = lifecycle.Unavailable(seen.Workspace, r.Clock.Now(), silent.reason, silent.Error())
-	next := *after.Status.DeepCopy()
-	err := status.PatchStatus(ctx, r.Client, seen.Workspace, after)
-	if err != nil && !apierrors.IsConflict(err) {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if err == nil {
-		r.announce(seen.Workspace, &next, lifecycle.Decision{Action: lifecycle.ActNone})
-	}
-	return ctrl.Result{RequeueAfter: peerPause}, nil
+	return after, nil
 }

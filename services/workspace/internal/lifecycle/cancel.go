@@ -10,8 +10,6 @@ const (
 	// StartDeadline is how long the Job of a half may exist without a container of it having run. Then it is given up,
 	// so that what keeps it from starting does not keep the Workspace.
 	StartDeadline = 10 * time.Minute
-	// startPause is how long the same inputs rest after a run of which no container could start.
-	startPause = time.Minute
 	// cancelPause is when to look again at a half that was asked to end and has not yet.
 	cancelPause = 5 * time.Second
 )
@@ -28,26 +26,31 @@ func Cancelled(s Snapshot, d Decision, view RunView) Decision {
 	case view.State == RunFailed || view.State == RunSucceeded:
 		s.Run = &view
 		if d.Half == Apply {
-			return beingDeleted(s, followApply(s))
+			return standing(s, followApply(s))
 		}
-		return beingDeleted(s, followPlan(s))
+		return standing(s, followPlan(s))
 	}
 	st := &s.Workspace.Status
-	return beingDeleted(s, Decision{Action: ActNone, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Requeue: cancelPause})
+	return standing(s, Decision{Action: ActNone, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Requeue: cancelPause})
 }
 
 // pending follows a Job of which no container has run. Nothing is lost when it is given up, so it never holds up a
-// deletion, an edit or a request.
+// deletion, a suspension, an edit or a request.
 func pending(s Snapshot, half Half, phase v1alpha1.Phase) Decision {
 	w := s.Workspace
 	give := func(why string) Decision {
 		return cancel(half, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the "+string(half)+" was given up before it began: "+why))
 	}
 	switch {
-	case w.DeletionTimestamp != nil:
-		return give("the Workspace is being deleted")
+	case standsStill(w) != "":
+		return give(standsStill(w))
 	case s.Inputs.Fingerprint.Spec != ParseFingerprint(w.Status.Run.Fingerprint).Spec:
 		return give("the spec was edited")
+	case half == Plan && haveVariablesChanged(s):
+		return give("the variables changed")
+	case len(s.Inputs.Unresolved) > 0:
+		// An apply goes on with what was planned when variables rotate; without them its pod cannot start.
+		return give(unresolvedMessage(s.Inputs.Unresolved))
 	case hasFreshRequest(w):
 		return give("a fresh run was requested")
 	case isStartOverdue(s, half):
@@ -85,32 +88,5 @@ func overdue(s Snapshot, half Half) Decision {
 	if reason == v1alpha1.ReasonRunnerUnavailable || message == "" {
 		reason, message = v1alpha1.ReasonRunPending, "its pod has not started"
 	}
-	return unstartable(s, reason, "no container of the "+string(half)+" started within "+StartDeadline.String()+": "+message)
-}
-
-// unstartable gives up a run of which no container could start. That is no failure; the same inputs rest for a moment all
-// the same, since what kept this run from starting may still be there.
-func unstartable(s Snapshot, reason v1alpha1.Reason, message string) Decision {
-	d := end(s, v1alpha1.RunDiscarded, reason, message)
-	retry := stamp(s)
-	retry.Time = retry.Add(startPause)
-	d.Run.RetryAt = &retry
-	return d
-}
-
-// rests reports whether a run of these inputs, with target as the commit, is too early after one that could not start.
-func rests(s Snapshot, target string) bool {
-	run := s.Workspace.Status.Run
-	return run != nil && run.RetryAt != nil && s.Now.Before(run.RetryAt.Time) && !hasFreshRequest(s.Workspace) &&
-		run.Revision == target && run.Fingerprint == s.Inputs.Fingerprint.String()
-}
-
-// resting keeps saying what kept the last run from starting.
-func resting(s Snapshot) Decision {
-	st := &s.Workspace.Status
-	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending, Reason: st.Reason, Message: st.Message, Requeue: until(s.Now, st.Run.RetryAt.Time)}
-	if st.Reason == v1alpha1.ReasonAwaitingRollout {
-		d.Reason, d.Message = v1alpha1.ReasonRunPending, "no container of the last run could start; the next one begins shortly"
-	}
-	return d
+	return setBack(s, reason, "no container of the "+string(half)+" started within "+StartDeadline.String()+": "+message, 0)
 }

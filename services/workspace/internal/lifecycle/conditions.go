@@ -42,11 +42,7 @@ func annotationsValid(w *v1alpha1.Workspace) metav1.Condition {
 		Reason: v1alpha1.ReasonAnnotationsUnderstood, Message: "every annotation is understood",
 	}
 	if invalid := InvalidAnnotations(w); len(invalid) > 0 {
-		texts := make([]string, 0, len(invalid))
-		for _, i := range invalid {
-			texts = append(texts, i.String())
-		}
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidAnnotation, strings.Join(texts, "; ")
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidAnnotation, strings.Join(invalid, "; ")
 	}
 	return c
 }

@@ -11,7 +11,7 @@ import (
 type predicate func(Snapshot, *v1alpha1.Want) (Decision, bool)
 
 // predicates in the order in which they are asked. A later one may rely on every earlier one having passed.
-var predicates = []predicate{deletion, finalizer, litter, liveRun, gate, grant, inputs, revision, schedule}
+var predicates = []predicate{deletion, finalizer, litter, suspension, liveRun, gate, grant, inputs, revision, schedule}
 
 // Decide names the one thing to do next. The same Snapshot always gives the same Decision.
 func Decide(s Snapshot) Decision {
@@ -22,39 +22,6 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	return rest(s, "")
-}
-
-// deletion lets a run end of which a container has run, gives up any other and starts nothing new.
-func deletion(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
-	w := s.Workspace
-	if w.DeletionTimestamp == nil {
-		return Decision{}, false
-	}
-	d := Decision{Action: ActNone, Phase: w.Status.Phase}
-	switch run := w.Status.Run; {
-	case !slices.Contains(w.Finalizers, v1alpha1.FinalizerWorkspace):
-	case !isLive(run):
-		d.Action = ActRemoveFinalizer
-	case run.Phase == v1alpha1.RunPlanned:
-		d = end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the Workspace is being deleted")
-	case run.Phase == v1alpha1.RunPlanning && run.PlanStartedAt == nil:
-		d = cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the Workspace is being deleted"))
-	default:
-		d, _ = liveRun(s, nil)
-	}
-	return beingDeleted(s, d), true
-}
-
-// beingDeleted makes d say so if the Workspace is being deleted.
-func beingDeleted(s Snapshot, d Decision) Decision {
-	if s.Workspace.DeletionTimestamp == nil {
-		return d
-	}
-	d.Reason, d.Message = v1alpha1.ReasonDeleting, "the Workspace is being deleted; a run that still lives is let end"
-	if d.Phase == "" {
-		d.Phase = v1alpha1.PhasePending
-	}
-	return d
 }
 
 // finalizer comes before any run: a Workspace that can vanish would leave its run without anyone to answer for it.

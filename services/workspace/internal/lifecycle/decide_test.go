@@ -34,6 +34,7 @@ func scene(edits ...func(*Snapshot)) Snapshot {
 
 func neverApplied(s *Snapshot) { s.Workspace.Status = v1alpha1.WorkspaceStatus{} }
 func deleting(s *Snapshot)     { s.Workspace.DeletionTimestamp = &metav1.Time{Time: start} }
+func isSuspended(s *Snapshot)  { s.Workspace.Spec.Suspend = true }
 func ordered(s *Snapshot)      { s.Ordered = true }
 func withoutProject(s *Snapshot) {
 	s.ProjectFound, s.Inputs.Fingerprint.Variables = false, ""
@@ -105,6 +106,7 @@ func parked(auto bool) func(*Snapshot) {
 }
 
 var (
+	planGrant  = v1alpha1.Grant{Scope: v1alpha1.ScopePlan, Pass: "p1", Revision: "c1"}
 	driftGrant = v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "p1", Revision: "c1"}
 	passGrant  = v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p2", Revision: "c1"}
 )
@@ -127,6 +129,31 @@ func TestPredicates(t *testing.T) {
 		"a deleted Workspace gives up its waiting plan, approved or not": {[]func(*Snapshot){parked(false), annotated(v1alpha1.AnnotationApproved, "u-1-b"), deleting},
 			want{action: ActRecordEnd}},
 		"a deleted Workspace makes sure that a recorded plan never starts": {[]func(*Snapshot){at(v1alpha1.RunPlanning), deleting}, want{action: ActCancelRun}},
+
+		// Suspension.
+		"a suspended Workspace that is applied stays Applied": {[]func(*Snapshot){isSuspended},
+			want{ActNone, v1alpha1.PhaseApplied, v1alpha1.ReasonSuspended, "spec.suspend"}},
+		"it is not looked at for drift": {[]func(*Snapshot){isSuspended, in(100 * time.Hour)},
+			want{ActNone, v1alpha1.PhaseApplied, v1alpha1.ReasonSuspended, ""}},
+		"it starts nothing for a new commit": {[]func(*Snapshot){isSuspended, annotated(v1alpha1.AnnotationDetectedRevision, "c2")},
+			want{ActNone, v1alpha1.PhasePending, v1alpha1.ReasonSuspended, ""}},
+		"nor for a request": {[]func(*Snapshot){isSuspended, annotated(v1alpha1.AnnotationReconcileRequest, "now")},
+			want{ActNone, v1alpha1.PhasePending, v1alpha1.ReasonSuspended, ""}},
+		"nor after a failure": {[]func(*Snapshot){failed(v1alpha1.ReasonApplyFailed, 1), in(time.Hour), isSuspended},
+			want{ActNone, v1alpha1.PhasePending, v1alpha1.ReasonSuspended, "ApplyFailed"}},
+		"a suspended Workspace lets its apply end": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunRunning), isSuspended},
+			want{ActNone, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "suspended"}},
+		"and its plan": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunRunning), isSuspended},
+			want{ActNone, v1alpha1.PhasePlanning, v1alpha1.ReasonPlanRunning, "suspended"}},
+		"a suspended Workspace makes sure that a recorded plan never starts": {[]func(*Snapshot){at(v1alpha1.RunPlanning), isSuspended}, want{action: ActCancelRun}},
+		"a pending plan is given up for a suspension": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunPending), isSuspended},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "suspended"}},
+		"and a pending apply": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunPending), isSuspended},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "suspended"}},
+		"a suspended Workspace gives up its waiting plan, approved or not": {[]func(*Snapshot){parked(false), annotated(v1alpha1.AnnotationApproved, "u-1-b"), isSuspended},
+			want{action: ActRecordEnd}},
+		"and a plan that needs nobody":     {[]func(*Snapshot){parked(true), isSuspended}, want{action: ActRecordEnd}},
+		"deletion comes before suspension": {[]func(*Snapshot){isSuspended, deleting}, want{action: ActRemoveFinalizer}},
 
 		// Finalizer and approvals.
 		"no run before the finalizer":       {[]func(*Snapshot){neverApplied, func(s *Snapshot) { s.Workspace.Finalizers = nil }}, want{action: ActAddFinalizer}},
@@ -169,6 +196,12 @@ func TestPredicates(t *testing.T) {
 			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonDeleting, ""}},
 		"a pending apply is given up for an edit": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunPending), func(s *Snapshot) { s.Inputs.Fingerprint.Spec = "x" }},
 			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "edited"}},
+		"a pending plan is given up for changed variables": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunPending), func(s *Snapshot) { s.Inputs.Fingerprint.Variables = "x" }},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "variables"}},
+		"a pending apply is not": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunPending), func(s *Snapshot) { s.Inputs.Fingerprint.Variables = "x" }},
+			want{ActNone, v1alpha1.PhaseApplying, v1alpha1.ReasonRunPending, ""}},
+		"unless one is missing now": {[]func(*Snapshot){at(v1alpha1.RunApplying), run(applySeen), sees(RunPending), unresolved},
+			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "KeyNotFound"}},
 		"a pending plan is given up for a request": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), sees(RunPending), annotated(v1alpha1.AnnotationReconcileRequest, "now")},
 			want{ActCancelRun, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "requested"}},
 		"a pending plan is given up after its time": {[]func(*Snapshot){at(v1alpha1.RunPlanning), run(planStarted), in(StartDeadline), func(s *Snapshot) {
@@ -192,6 +225,15 @@ func TestPredicates(t *testing.T) {
 		"drift that was found waits for the scope to widen": {[]func(*Snapshot){parked(true), ordered, grantedAs(driftGrant), run(func(r *v1alpha1.WorkspaceRun) {
 			r.Trigger, r.Scope, r.Pass = v1alpha1.TriggerDrift, v1alpha1.ScopeDrift, "p1"
 		})}, want{ActNone, v1alpha1.PhasePlanned, v1alpha1.ReasonAwaitingRollout, ""}},
+		"a plan under a grant to plan waits for the budget": {[]func(*Snapshot){parked(true), ordered, grantedAs(planGrant), run(func(r *v1alpha1.WorkspaceRun) {
+			r.Scope, r.Pass, r.Changes = v1alpha1.ScopePlan, "p1", &v1alpha1.Changes{Destroy: 3, Replace: 1}
+		})}, want{ActNone, v1alpha1.PhasePlanned, v1alpha1.ReasonAwaitingBudget, "destroys 3 and replaces 1"}},
+		"an approved one, too": {[]func(*Snapshot){parked(false), annotated(v1alpha1.AnnotationApproved, "u-1-b"), ordered, grantedAs(planGrant), run(func(r *v1alpha1.WorkspaceRun) {
+			r.Scope, r.Pass = v1alpha1.ScopePlan, "p1"
+		})}, want{ActNone, v1alpha1.PhasePlanned, v1alpha1.ReasonAwaitingBudget, ""}},
+		"an approval comes before the budget": {[]func(*Snapshot){parked(false), ordered, grantedAs(planGrant), run(func(r *v1alpha1.WorkspaceRun) {
+			r.Scope, r.Pass = v1alpha1.ScopePlan, "p1"
+		})}, want{ActNone, v1alpha1.PhasePlanned, v1alpha1.ReasonAwaitingApproval, ""}},
 		"a plan is given up for a grant of another pass": {[]func(*Snapshot){parked(true), ordered, grantedAs(passGrant)},
 			want{ActRecordEnd, v1alpha1.PhasePending, v1alpha1.ReasonRunDiscarded, "another pass"}},
 		"turning autoApply on plans again": {[]func(*Snapshot){parked(false), func(s *Snapshot) { s.Workspace.Spec.AutoApply = nil }},
@@ -284,6 +326,9 @@ func TestWants(t *testing.T) {
 		"a commit that the pass knows before the watcher": {[]func(*Snapshot){ordered, grantedAs(v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p2", Revision: "c2"})},
 			v1alpha1.TriggerRevision, "c2"},
 		"a Workspace that is being deleted": {[]func(*Snapshot){neverApplied, deleting}, "", ""},
+		"a suspended Workspace still says what it would run": {[]func(*Snapshot){isSuspended, annotated(v1alpha1.AnnotationDetectedRevision, "c2")},
+			v1alpha1.TriggerRevision, "c2"},
+		"but asks for no drift plan": {[]func(*Snapshot){isSuspended, in(time.Hour)}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := wanted(scene(c.edits...))

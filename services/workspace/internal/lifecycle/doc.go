@@ -3,5 +3,5 @@
 // so that every state and every crash between two states can be walked through in a test.
 //
 // Read Decide first. Its predicates are asked in order and the first that answers wins: deletion, the litter of old
-// approvals, the live run, the gate, the grant, the inputs, the revision, the schedule.
+// approvals, suspension, the live run, the gate, the grant, the inputs, the revision, the schedule.
 package lifecycle

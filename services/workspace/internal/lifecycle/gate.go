@@ -26,8 +26,11 @@ func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 			return d, true
 		}
 	}
-	if g, ok := granted(s); !ok || g.Scope != v1alpha1.ScopeRun || !covers(g, run) {
+	if g, ok := granted(s); !ok || !coversApply(g, run) {
 		d.Reason, d.Message = withoutGrant(s)
+		if ok && g.Scope == v1alpha1.ScopePlan {
+			d.Reason, d.Message = v1alpha1.ReasonAwaitingBudget, awaitsBudget(run)
+		}
 		return d, true
 	}
 	next := run.DeepCopy()
@@ -39,6 +42,15 @@ func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 		Phase: v1alpha1.PhaseApplying, Reason: v1alpha1.ReasonRunPending, Message: "the apply of " + short(run.Revision) + " is asked for",
 		Requeue: safetyInterval,
 	}, true
+}
+
+// awaitsBudget says what is counted.
+func awaitsBudget(run *v1alpha1.WorkspaceRun) string {
+	text := "the plan waits for the budget of its Rollout"
+	if c := run.Changes; c != nil {
+		text += fmt.Sprintf(": it destroys %d and replaces %d", c.Destroy, c.Replace)
+	}
+	return text
 }
 
 // needsApproval reports whether a person decides about the plan of the present run. A plan that was parked for a person

@@ -10,11 +10,21 @@ func granted(s Snapshot) (v1alpha1.Grant, bool) {
 	return v1alpha1.ReadGrant(s.Workspace, s.Ordered)
 }
 
-// covers reports whether g permits run to go on as it was recorded.
+// permitsPlan reports whether g lets a run begin that is no drift plan. Whether it may be applied is another question.
+func permitsPlan(g v1alpha1.Grant) bool {
+	return g.Scope == v1alpha1.ScopeRun || g.Scope == v1alpha1.ScopePlan
+}
+
+// covers reports whether g permits the plan of run to go on as it was recorded.
 func covers(g v1alpha1.Grant, run *v1alpha1.WorkspaceRun) bool {
 	sameCommit := g.Revision == "" || g.Revision == run.Revision
-	enough := g.Scope == v1alpha1.ScopeRun || run.Scope == v1alpha1.ScopeDrift
-	return g.Pass == run.Pass && sameCommit && enough
+	return g.Pass == run.Pass && sameCommit && (permitsPlan(g) || run.Scope == v1alpha1.ScopeDrift)
+}
+
+// coversApply reports whether g permits what the plan of run has sealed to be applied: the scope of the run does not count,
+// only that of the grant that is there now.
+func coversApply(g v1alpha1.Grant, run *v1alpha1.WorkspaceRun) bool {
+	return g.Scope == v1alpha1.ScopeRun && covers(g, run)
 }
 
 // coversDrift reports whether g permits a drift plan of what is applied: at that commit and no other.

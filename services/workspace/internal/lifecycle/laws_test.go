@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +43,7 @@ func TestLaw1NoJobWithoutAGrantThatCoversIt(t *testing.T) {
 		"a standing grant, ordered":   {true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass}, false},
 		"a grant of a pass":           {true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"}, true},
 		"a grant without a commit":    {true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1"}, false},
+		"a grant to plan":             {true, v1alpha1.Grant{Scope: v1alpha1.ScopePlan, Pass: "p1", Revision: "c1"}, true},
 		"a grant for drift":           {true, v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "p1", Revision: "c1"}, false},
 		"a grant of an unknown scope": {true, v1alpha1.Grant{Scope: "Everything", Pass: "p1", Revision: "c1"}, false},
 	} {
@@ -60,6 +60,30 @@ func TestLaw1NoJobWithoutAGrantThatCoversIt(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a grant to plan applies nothing until it is one to run", func(t *testing.T) {
+		o := newWorld()
+		o.ordered = true
+		detect(o.w, "c1")
+		g := v1alpha1.Grant{Scope: v1alpha1.ScopePlan, Pass: "p1", Revision: "c1"}
+		setGrant(o, g)
+		for range 8 {
+			pass(t, o)
+			succeed(t, o)
+		}
+		run := o.w.Status.Run
+		if st := o.w.Status; run.Phase != v1alpha1.RunPlanned || st.Phase != v1alpha1.PhasePlanned || st.Reason != v1alpha1.ReasonAwaitingBudget || len(o.applies) > 0 {
+			t.Fatalf("%s/%s, run %+v, applies %v", st.Phase, st.Reason, run, o.applies)
+		}
+		g.Scope = v1alpha1.ScopeRun
+		setGrant(o, g)
+		o.version++
+		pass(t, o, noFault, noFault)
+		succeed(t, o)
+		pass(t, o)
+		if st := o.w.Status; st.Run.ID != run.ID || st.Run.Phase != v1alpha1.RunSucceeded || st.ObservedRevision != "c1" {
+			t.Errorf("the same plan was not applied: %+v", st)
+		}
+	})
 	t.Run("a grant for another source", func(t *testing.T) {
 		o := scenes(t)["new"]
 		setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
@@ -270,38 +294,6 @@ func TestLaw8FailuresOfTheSameInputsBackOff(t *testing.T) {
 			o.version++
 			if pass(t, o); len(o.revisions) != runs+1 {
 				t.Error("it still rests")
-			}
-		})
-	}
-}
-
-func TestLaw9DeletingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
-	for name, o := range scenes(t) {
-		if len(o.w.Finalizers) == 0 {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			o.touched = true
-			jobs := len(o.jobs)
-			deleting := events()[slices.IndexFunc(events(), func(e event) bool { return e.name == "the Workspace is deleted" })]
-			if err := deleting.do(o); err != nil {
-				t.Fatal(err)
-			}
-			for range 6 {
-				live := slices.ContainsFunc(slices.Collect(maps.Values(o.jobs)), func(j job) bool { return j.live() })
-				if pass(t, o); o.gone && live {
-					t.Fatal("the finalizer went while a pod lived")
-				}
-				succeed(t, o)
-			}
-			started := 0
-			for _, j := range o.jobs {
-				if j.state != RunVoid {
-					started++
-				}
-			}
-			if !o.gone || started > jobs {
-				t.Errorf("gone: %t, Jobs before %d and after %d", o.gone, jobs, started)
 			}
 		})
 	}

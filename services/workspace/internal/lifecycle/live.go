@@ -126,8 +126,8 @@ func missingApply(s Snapshot) Decision {
 	run := s.Workspace.Status.Run
 	switch {
 	case run.ApplyStartedAt == nil:
-		return cancel(Apply, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded,
-			"the apply was asked for and never began; a plan is never applied twice, so it is planned again"))
+		reason, why := whyNoApply(&s.Workspace.Status)
+		return cancel(Apply, setBack(s, reason, why+"; a plan is never applied twice, so it is planned again", 1))
 	case run.LostAt == nil:
 		next := run.DeepCopy()
 		now := stamp(s)
@@ -135,6 +135,14 @@ func missingApply(s Snapshot) Decision {
 		return Decision{Action: ActNone, Run: next, Phase: v1alpha1.PhaseApplying, Reason: v1alpha1.ReasonRunLost, Message: lostMessage, Requeue: time.Second}
 	}
 	return cancel(Apply, end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, lostMessage))
+}
+
+// whyNoApply repeats what status says of a runner that refused the apply.
+func whyNoApply(st *v1alpha1.WorkspaceStatus) (v1alpha1.Reason, string) {
+	if st.Reason == v1alpha1.ReasonRunnerRefused || st.Reason == v1alpha1.ReasonServiceAccountNotFound {
+		return st.Reason, "the apply never began: " + st.Message
+	}
+	return v1alpha1.ReasonRunDiscarded, "the apply was asked for and never began"
 }
 
 const lostMessage = "the Job of the apply is gone, and with it what the apply did; a plan is never applied twice, so the next attempt plans again"
@@ -148,7 +156,7 @@ func following(view *RunView, phase v1alpha1.Phase, reason v1alpha1.Reason, mess
 func withoutSuccess(s Snapshot, reason v1alpha1.Reason) Decision {
 	view := s.Run
 	if view.NeverStarted {
-		return unstartable(s, or(view.Reason, v1alpha1.ReasonRunPending), or(view.Message, "no container was started"))
+		return setBack(s, or(view.Reason, v1alpha1.ReasonRunPending), or(view.Message, "no container was started"), 0)
 	}
 	return end(s, v1alpha1.RunFailed, or(view.Reason, reason), or(view.Message, "the run ended without success"))
 }

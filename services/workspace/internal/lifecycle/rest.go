@@ -15,7 +15,7 @@ func grant(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 	if want == nil || want.Trigger == v1alpha1.TriggerDrift {
 		return Decision{}, false
 	}
-	if g, ok := granted(s); ok && g.Scope == v1alpha1.ScopeRun {
+	if g, ok := granted(s); ok && permitsPlan(g) {
 		return Decision{}, false
 	}
 	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending}

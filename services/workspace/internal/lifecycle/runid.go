@@ -34,7 +34,7 @@ func mint(s Snapshot, g v1alpha1.Grant, trigger v1alpha1.Trigger, revision strin
 			ID: nextRunID(w, s.Now), Trigger: trigger, Pass: g.Pass, Scope: g.Scope, Revision: revision,
 			Fingerprint: s.Inputs.Fingerprint.String(), AutoApply: w.AppliesAutomatically(),
 			Request: w.Annotations[v1alpha1.AnnotationReconcileRequest],
-			Phase:   v1alpha1.RunPlanning, StartedAt: stamp(s),
+			Phase:   v1alpha1.RunPlanning, StartedAt: stamp(s), Setbacks: setbacks(s, revision),
 		},
 		Phase: v1alpha1.PhasePending, Reason: v1alpha1.ReasonRunPending, Message: "the plan of " + short(revision) + " is about to start",
 	}

@@ -1,8 +1,8 @@
 package lifecycle
 
 import (
-	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"magosproject.io/api/v1alpha1"
@@ -11,66 +11,40 @@ import (
 // MaxBackOff bounds the time between two attempts with the same inputs.
 const MaxBackOff = time.Hour
 
-// minInterval is the shortest interval that is used; less would only heat the cluster.
-const minInterval = time.Second
-
-// maxInterval is about a century: anything longer is a typing error and would overflow sums of times.
-const maxInterval = 100 * 365 * 24 * time.Hour
-
-// InvalidAnnotation is an annotation of a person that cannot be understood.
-type InvalidAnnotation struct {
-	// Name of the annotation.
-	Name string
-	// Value that it has, at most 64 bytes of it.
-	Value string
-	// Default that is used instead.
-	Default time.Duration
-}
-
-// String says what is wrong and what to write instead.
-func (i InvalidAnnotation) String() string {
-	return fmt.Sprintf("annotation %s is %q: write a positive duration such as 90s, 5m or 1h30m; until then %s is used", i.Name, i.Value, i.Default)
-}
-
-// InvalidAnnotations lists the annotations of w that cannot be understood.
-func InvalidAnnotations(w *v1alpha1.Workspace) []InvalidAnnotation {
-	var invalid []InvalidAnnotation
-	for _, a := range []InvalidAnnotation{
-		{Name: v1alpha1.AnnotationReconcileInterval, Default: v1alpha1.DefaultReconcileInterval},
-		{Name: v1alpha1.AnnotationGitPollInterval, Default: v1alpha1.DefaultGitPollInterval},
+// InvalidAnnotations says of each annotation of w that cannot be understood what is wrong with it and what to write.
+func InvalidAnnotations(w *v1alpha1.Workspace) []string {
+	var invalid []string
+	for name, otherwise := range map[string]time.Duration{
+		v1alpha1.AnnotationReconcileInterval: v1alpha1.DefaultReconcileInterval,
+		v1alpha1.AnnotationGitPollInterval:   v1alpha1.DefaultGitPollInterval,
 	} {
-		value := w.Annotations[a.Name]
-		if value == "" {
-			continue
-		}
-		if _, ok := parseInterval(value); !ok {
-			a.Value = value[:min(len(value), 64)]
-			invalid = append(invalid, a)
+		if _, err := v1alpha1.ParseInterval(name, w.Annotations[name], otherwise); err != nil {
+			invalid = append(invalid, err.Error())
 		}
 	}
+	slices.Sort(invalid)
 	return invalid
 }
 
-// ReconcileInterval is the time between an apply and the next drift plan of w, at least a second.
+// ReconcileInterval is the time between an apply and the next drift plan of w, at least a second. An annotation that cannot
+// be understood is told of by InvalidAnnotations and does not count.
 func ReconcileInterval(w *v1alpha1.Workspace) time.Duration {
-	if interval, ok := parseInterval(w.Annotations[v1alpha1.AnnotationReconcileInterval]); ok {
-		return max(interval, minInterval)
-	}
-	return v1alpha1.DefaultReconcileInterval
-}
-
-func parseInterval(value string) (time.Duration, bool) {
-	interval, err := time.ParseDuration(value)
-	return interval, err == nil && interval > 0 && interval <= maxInterval
+	interval, _ := v1alpha1.ParseInterval(v1alpha1.AnnotationReconcileInterval, w.Annotations[v1alpha1.AnnotationReconcileInterval], v1alpha1.DefaultReconcileInterval)
+	return interval
 }
 
 // backOff is how long the inputs of w rest after count failures: the interval, doubled each time, at most MaxBackOff.
 func backOff(interval time.Duration, count int32) time.Duration {
-	wait := interval
-	for i := int32(1); i < count && wait < MaxBackOff; i++ {
+	return doubled(interval, count, MaxBackOff)
+}
+
+// doubled is first, doubled with each count after the first, at most limit.
+func doubled(first time.Duration, count int32, limit time.Duration) time.Duration {
+	wait := first
+	for i := int32(1); i < count && wait < limit; i++ {
 		wait *= 2
 	}
-	return min(wait, MaxBackOff)
+	return min(wait, limit)
 }
 
 // retryDue is when the failed inputs of w may be tried again.
@@ -104,7 +78,7 @@ func jitter(uid string, interval time.Duration) time.Duration {
 func nextDue(w *v1alpha1.Workspace) (at time.Time, ok bool) {
 	st := &w.Status
 	switch {
-	case w.DeletionTimestamp != nil || isLive(st.Run):
+	case standsStill(w) != "" || isLive(st.Run):
 		return time.Time{}, false
 	case isFailing(w):
 		return retryDue(w), true

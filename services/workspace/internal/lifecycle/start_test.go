@@ -41,7 +41,7 @@ func TestLaw7WhatNeverStartedIsNoFailureAndHoldsNothingUp(t *testing.T) {
 			"the Workspace is deleted": {do: func(o *world) { now := stamp(o.snapshot(o.w)); o.w.DeletionTimestamp = &now }, gone: true},
 			"the spec is edited":       {do: func(o *world) { o.w.Spec.Source.Path = "other"; o.w.Generation++ }},
 			"a run is requested":       {do: func(o *world) { o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "now" }},
-			"it takes too long":        {do: func(o *world) { o.now = o.now.Add(StartDeadline) }, pause: startPause},
+			"it takes too long":        {do: func(o *world) { o.now = o.now.Add(StartDeadline) }, pause: setbackPause},
 		} {
 			t.Run(string(half)+", "+name, func(t *testing.T) {
 				o, id := build(t)

@@ -1,304 +1,184 @@
 package lifecycle
 
 import (
+	"flag"
 	"fmt"
-	"hash/fnv"
-	"maps"
 	"reflect"
-	"strings"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
-	"magosproject.io/api/v1alpha1"
+	"golang.org/x/sync/errgroup"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"magosproject.io/api/v1alpha1"
 )
 
-// event is something that can happen next. It returns a violated law.
-type event struct {
-	name string
-	do   func(*world) error
-}
+// walkDepth: one step more multiplies the states by five. Depth 5 takes minutes and was walked for each change of the core.
+var walkDepth = flag.Int("walk-depth", 4, "how many events the walk takes from each scene")
 
-func change(name string, do func(*world)) event {
-	return event{name, func(o *world) error {
-		do(o)
-		o.version++
-		return nil
-	}}
-}
-
-func setGrant(o *world, g v1alpha1.Grant) {
-	for _, name := range v1alpha1.GrantAnnotations() {
-		delete(o.w.Annotations, name)
-	}
-	if g.Scope != "" {
-		g.For = v1alpha1.GrantSubject(o.w)
-		maps.Copy(o.w.Annotations, g.Annotations())
-	}
-	o.touched = true
-}
-
-// podStarts lets the container of the live Job run, unless it was cancelled before.
-func podStarts(o *world) error {
-	for key, j := range o.jobs {
-		if j.state == RunPending && !j.ending {
-			j.state, o.ran[key] = RunRunning, true
-			o.jobs[key] = j
-		}
-	}
-	return nil
-}
-
-// jobEnds lets the live Job, if there is one, start and end in a way. One that was cancelled before it started is void.
-func jobEnds(o *world, end job) error {
-	if !end.never {
-		_ = podStarts(o)
-	}
-	for key, j := range o.jobs {
-		id, half, _ := strings.Cut(key, "/")
-		switch {
-		case j.state == RunPending && j.ending:
-			o.jobs[key] = job{state: RunVoid}
-		case j.state == RunPending || j.state == RunRunning && !end.never:
-			if end.digest = "sealed-" + id; half == string(Plan) && end.state == RunSucceeded {
-				o.sealed[id] = end.digest
-			}
-			o.jobs[key] = end
-		}
-	}
-	return nil
-}
-
-// jobsVanish is what somebody with a force does.
-func jobsVanish(o *world) error {
-	for key, j := range o.jobs {
-		if j.state != RunVoid {
-			o.ran[key], o.lost[key] = true, true
-			delete(o.jobs, key)
-		}
-	}
-	return nil
-}
-
-func events() []event {
-	list := []event{
-		{"the plan or apply succeeds, with changes", func(o *world) error { return jobEnds(o, job{state: RunSucceeded}) }},
-		{"the plan succeeds, empty", func(o *world) error { return jobEnds(o, job{state: RunSucceeded, empty: true}) }},
-		{"the job fails", func(o *world) error { return jobEnds(o, job{state: RunFailed}) }},
-		{"the pod starts", podStarts},
-		{"the job fails without having started", func(o *world) error { return jobEnds(o, job{state: RunFailed, never: true}) }},
-		{"the jobs vanish", jobsVanish},
-		{"the stalled RPC arrives", func(o *world) error {
-			if c := o.pending; c != nil {
-				o.pending = nil
-				o.applies[c.id]++
-				if o.applies[c.id] > 1 {
-					return fmt.Errorf("law 4: the apply of run %s is asked for a second time", c.id)
-				}
-				o.startRun(*c)
-			}
-			return o.broken
-		}},
-		{"a leader stalls", func(o *world) error { o.stalled, o.stalledAt = o.w.DeepCopy(), o.version; return nil }},
-		{"the stalled leader goes on", func(o *world) error {
-			w, at := o.stalled, o.stalledAt
-			if w == nil || o.gone {
-				return nil
-			}
-			o.stalled = nil
-			return o.passOn(w, at, noFault)
-		}},
-		{"time passes", func(o *world) error { o.now = o.now.Add(3 * time.Hour); return nil }},
-		change("a standing grant", func(o *world) { setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass}) }),
-		change("a pinned grant", func(o *world) { setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"}) }),
-		change("a grant for drift", func(o *world) { setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "p1", Revision: "c1"}) }),
-		change("the grant is taken", func(o *world) { setGrant(o, v1alpha1.Grant{}) }),
-		change("a commit is detected", func(o *world) {
-			next := map[string]string{"": "c1", "c1": "c2", "c2": "c1"}
-			detect(o.w, next[o.w.Annotations[v1alpha1.AnnotationDetectedRevision]])
-			if o.w.Spec.DiscardStalePlan {
-				o.touched = true
-			}
-		}),
-		change("variables rotate", func(o *world) {
-			o.variables = 1 - o.variables
-			if o.w.Spec.DiscardStalePlan {
-				o.touched = true
-			}
-		}),
-		change("a variable is lost or found", func(o *world) {
-			o.missing = !o.missing
-			if o.w.Spec.DiscardStalePlan {
-				o.touched = true
-			}
-		}),
-		change("the spec is edited", func(o *world) {
-			next := map[string]string{"1.0.0": "1.1.0", "1.1.0": "1.0.0"}
-			o.w.Spec.Terraform.Version = next[o.w.Spec.Terraform.Version]
-			o.w.Generation++
-			o.touched = true
-		}),
-		change("autoApply is turned over", func(o *world) {
-			auto := !o.w.AppliesAutomatically()
-			o.w.Spec.AutoApply = &auto
-			o.w.Generation++
-			o.touched = true
-		}),
-		change("a run is requested", func(o *world) {
-			o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = fmt.Sprint(o.version)
-			o.touched = true
-		}),
-		change("the run is approved", func(o *world) {
-			if o.w.Status.Run != nil {
-				o.w.Annotations[v1alpha1.AnnotationApproved] = o.w.Status.Run.ID
-			}
-		}),
-		change("another run is approved", func(o *world) { o.w.Annotations[v1alpha1.AnnotationApproved] = "u-1-old" }),
-		change("the Project comes or goes", func(o *world) { o.project = !o.project }),
-		change("the Rollout comes or goes", func(o *world) { o.ordered = !o.ordered }),
-		change("the Workspace is deleted", func(o *world) {
-			if o.gone = o.gone || len(o.w.Finalizers) == 0; o.w.DeletionTimestamp == nil {
-				now := metav1.NewTime(o.now)
-				o.w.DeletionTimestamp = &now
-			}
-			o.touched = true
-		}),
-	}
-	for _, f := range []fault{noFault, lostBefore, lostAfter, crashed, writeLost, rpcHangs, startFailed} {
-		list = append(list, event{"a pass; " + string(f), func(o *world) error { return o.pass(f) }})
-	}
-	return list
-}
-
-// scenes are the states from which the walk sets out, so that a modest depth reaches every corner.
-func scenes(tb testing.TB) map[string]*world {
-	tb.Helper()
-	all := map[string]*world{"new": newWorld()}
-	must := func(err error) {
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
-	build := func(auto bool, steps int, pinned bool) *world {
-		o := newWorld()
-		o.w.Spec.AutoApply = &auto
-		detect(o.w, "c1")
-		g := v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass}
-		if pinned {
-			o.ordered, g = true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"}
-		}
-		setGrant(o, g)
-		for range steps {
-			must(o.pass(noFault))
-			must(jobEnds(o, job{state: RunSucceeded}))
-		}
-		return o
-	}
-	all["started"] = build(true, 3, false)
-	all["planned"] = build(true, 4, false)
-	all["applying"] = build(true, 5, true)
-	all["plan pending"] = build(true, 2, false)
-	must(all["plan pending"].pass(noFault))
-	all["apply pending"] = build(true, 4, false)
-	must(all["apply pending"].pass(noFault))
-	all["applied"] = build(true, 8, false)
-	all["applied in a pass"] = build(true, 8, true)
-	all["awaiting approval"] = build(false, 6, false)
-	all["awaiting approval in a pass"] = build(false, 6, true)
-	discarding := build(false, 6, false)
-	discarding.w.Spec.DiscardStalePlan = true
-	all["awaiting approval, stale plans discarded"] = discarding
-	return all
-}
-
-// TestWalk goes through every order of events up to a depth, from each scene, and asks every law at every step.
+// TestWalk goes through every order of events up to a depth, from all scenes at once, and asks every law at every step.
 func TestWalk(t *testing.T) {
-	depth := 5
+	depth := *walkDepth
 	if testing.Short() {
 		depth = 3
 	}
-	all := events()
-	seen := map[uint64]bool{}
-	transitions, settled := 0, 0
-	type node struct {
-		o    *world
-		path string
-	}
+	w := walk{events: events(), seen: map[uint64]bool{}}
+	var level []node
 	for name, first := range scenes(t) {
-		level := []node{{first, name}}
-		for range depth {
-			var next []node
-			for _, n := range level {
-				for _, e := range all {
-					o := n.o.clone()
-					transitions++
-					if err := e.do(o); err != nil {
-						t.Fatalf("%v\n  after: %s → %s", err, n.path, e.name)
-					}
-					if hash := hashOf(o.key()); !seen[hash] {
-						seen[hash] = true
-						path := n.path + " → " + e.name
-						checkSteady(t, o, path)
-						if len(seen)%8 == 0 {
-							settled++
-							settle(t, o.clone(), path)
-						}
-						next = append(next, node{o, path})
-					}
-				}
-			}
-			level = next
+		w.visit(first.key())
+		level = append(level, node{first, &step{name: name}})
+	}
+	scenes := len(level)
+	for d := range depth {
+		next, err := w.expand(level, d < depth-1)
+		if err != nil {
+			t.Fatal(err)
 		}
+		level = next
 	}
 	t.Logf("visited %d states by %d transitions, to depth %d from %d scenes; from %d of them checked that the Workspace ends Applied or gone",
-		len(seen), transitions, depth, len(scenes(t)), settled)
-	if len(seen) < 1000 {
+		len(w.seen), w.transitions, depth, scenes, w.settled)
+	if len(w.seen) < 1000 {
 		t.Fatal("the walk went nowhere")
 	}
 }
 
-func hashOf(key string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(key))
-	return h.Sum64()
+type walk struct {
+	events []event
+
+	mutex       sync.Mutex
+	seen        map[uint64]bool
+	transitions int
+	settled     int
+}
+
+type node struct {
+	o    *world
+	last *step
+}
+
+// step is the way to a state, from its end.
+type step struct {
+	name   string
+	before *step
+}
+
+func (s *step) String() string {
+	if s.before == nil {
+		return s.name
+	}
+	return s.before.String() + " → " + s.name
+}
+
+// visit reports whether a state is new, and which one in order.
+func (w *walk) visit(key uint64) (isNew bool, number int) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.seen[key] {
+		return false, 0
+	}
+	w.seen[key] = true
+	return true, len(w.seen)
+}
+
+// expand takes every event from every state of a level; the states that are new make the next one, if they are kept.
+func (w *walk) expand(level []node, keep bool) ([]node, error) {
+	workers := max(runtime.GOMAXPROCS(0), 1)
+	found := make([][]node, workers)
+	var group errgroup.Group
+	for i := range workers {
+		group.Go(func() error {
+			for at := i; at < len(level); at += workers {
+				next, err := w.from(level[at])
+				if err != nil {
+					return err
+				}
+				if keep {
+					found[i] = append(found[i], next...)
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	w.transitions += len(level) * len(w.events)
+	var next []node
+	for _, part := range found {
+		next = append(next, part...)
+	}
+	return next, err
+}
+
+func (w *walk) from(n node) ([]node, error) {
+	var next []node
+	for _, e := range w.events {
+		o := n.o.clone()
+		way := &step{e.name, n.last}
+		if err := e.do(o); err != nil {
+			return nil, fmt.Errorf("%w\n  after: %s", err, way)
+		}
+		isNew, number := w.visit(o.key())
+		if !isNew {
+			continue
+		}
+		if err := w.check(o, number); err != nil {
+			return nil, fmt.Errorf("%w\n  after: %s", err, way)
+		}
+		next = append(next, node{o, way})
+	}
+	return next, nil
+}
+
+// check asks of a new state whether it is steady, and of every eighth whether it can come to a good end.
+func (w *walk) check(o *world, number int) error {
+	if err := checkSteady(o); err != nil {
+		return err
+	}
+	if number%8 != 0 {
+		return nil
+	}
+	w.mutex.Lock()
+	w.settled++
+	w.mutex.Unlock()
+	return settle(o.clone())
 }
 
 // checkSteady: a pass that does nothing outside records what is there already when it is repeated.
-func checkSteady(t *testing.T, o *world, path string) {
-	t.Helper()
+func checkSteady(o *world) error {
 	s := o.snapshot(o.w.DeepCopy())
 	d := Decide(s)
 	if again := Decide(s); !reflect.DeepEqual(d, again) {
-		t.Fatalf("two decisions on one snapshot: %v and %v\n  after: %s", d, again, path)
+		return fmt.Errorf("two decisions on one snapshot: %v and %v", d, again)
 	}
 	if d.Action != ActNone {
-		return
+		return nil
 	}
 	once := Status(s, d, Outcome{Kind: OutcomeDone})
 	s.Workspace.Status = once
 	if d = Decide(s); d.Action != ActNone {
-		return
+		return nil
 	}
 	if twice := Status(s, d, Outcome{Kind: OutcomeDone}); !reflect.DeepEqual(once, twice) {
-		t.Fatalf("a pass that changes nothing records something else:\n%+v\n%+v\n  after: %s", once, twice, path)
+		return fmt.Errorf("a pass that changes nothing records something else:\n%+v\n%+v", once, twice)
 	}
+	return nil
 }
 
 // settle checks that nothing is stuck: with a friendly world around it, the Workspace ends Applied at its inputs, or gone.
-func settle(t *testing.T, o *world, path string) {
-	t.Helper()
+func settle(o *world) error {
 	o.project, o.ordered, o.missing, o.pending, o.stalled = true, false, false, nil, nil
+	o.w.Spec.Suspend = false
 	detect(o.w, "c2")
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
 	o.version++
 	for range 60 {
 		if err := o.pass(noFault); err != nil {
-			t.Fatalf("%v\n  while settling after: %s", err, path)
+			return fmt.Errorf("while settling: %w", err)
 		}
 		st := &o.w.Status
 		if o.gone || st.Phase == v1alpha1.PhaseApplied && st.ObservedRevision == "c2" && !isLive(st.Run) && st.Wants == nil {
-			return
+			return nil
 		}
 		_ = jobEnds(o, job{state: RunSucceeded})
 		if isAwaited(st) {
@@ -309,5 +189,5 @@ func settle(t *testing.T, o *world, path string) {
 			o.now = o.now.Add(3 * time.Hour)
 		}
 	}
-	t.Fatalf("stuck: %+v, run %+v\n  after: %s", o.w.Status, o.w.Status.Run, path)
+	return fmt.Errorf("stuck: %+v, run %+v", o.w.Status, o.w.Status.Run)
 }

@@ -11,7 +11,7 @@ func wanted(s Snapshot) *v1alpha1.Want {
 	revision := v1alpha1.DetectedRevision(w)
 	trigger := triggerAt(s, revision)
 	// A pass may already know a newer commit than the watcher has seen. It counts, or the pass would wait for the next poll.
-	if g, ok := granted(s); ok && g.Scope == v1alpha1.ScopeRun && g.Revision != "" && (trigger == "" || trigger == v1alpha1.TriggerDrift) {
+	if g, ok := granted(s); ok && permitsPlan(g) && g.Revision != "" && (trigger == "" || trigger == v1alpha1.TriggerDrift) {
 		if t := triggerAt(s, g.Revision); t != "" && t != v1alpha1.TriggerDrift {
 			trigger, revision = t, g.Revision
 		}
@@ -105,8 +105,10 @@ func failedAlready(s Snapshot, target string) bool {
 	return s.Inputs.Fingerprint.Spec == failed.Spec && sameVariables && (target == "" || target == f.Revision)
 }
 
+// isDriftDue: a suspended Workspace is not looked at, so it asks for no grant to do so.
 func isDriftDue(s Snapshot) bool {
-	return s.Workspace.Status.Applied != nil && !s.Now.Before(driftDue(s.Workspace))
+	w := s.Workspace
+	return w.Status.Applied != nil && !w.Spec.Suspend && !s.Now.Before(driftDue(w))
 }
 
 // hasFreshRequest reports whether somebody asked for a run that no run has answered.

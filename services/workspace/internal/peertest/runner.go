@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -55,6 +56,7 @@ type Runner struct {
 	failAt   int
 	failSide Side
 	refuse   error
+	refused  string
 	watchers map[chan *runnerv1alpha1.Run]bool
 }
 
@@ -76,10 +78,13 @@ func (r *Runner) Lose(call int, side Side) {
 }
 
 // Refuse makes every call fail with err; nil ends that.
-func (r *Runner) Refuse(err error) {
+func (r *Runner) Refuse(err error) { r.RefuseOnly("", err) }
+
+// RefuseOnly makes every call fail with err that begins like prefix, such as "StartRun apply"; nil ends that.
+func (r *Runner) RefuseOnly(prefix string, err error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.refuse = err
+	r.refused, r.refuse = prefix, err
 }
 
 // Calls lists every unary call, as "StartRun plan <run ID>".
@@ -132,14 +137,15 @@ func succeed(run *runnerv1alpha1.Run, empty bool) {
 
 // enter counts a call. The returned function is to be asked for the error once the effect is there.
 func (r *Runner) enter(method string, key *runnerv1alpha1.RunKey) (after func() error, before error) {
-	r.calls = append(r.calls, method+" "+name(key))
+	call := method + " " + name(key)
+	r.calls = append(r.calls, call)
 	lost := rpcerr.New(codes.Unavailable, rpcerr.KubernetesUnavailable, "lost")
 	side := Nothing
 	if len(r.calls) == r.failAt {
 		side = r.failSide
 	}
 	switch {
-	case r.refuse != nil:
+	case r.refuse != nil && strings.HasPrefix(call, r.refused):
 		return nil, r.refuse
 	case side == Request:
 		return nil, lost

@@ -1,0 +1,48 @@
+package lifecycle
+
+import (
+	"testing"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// scenes are the states from which the walk sets out, so that a modest depth reaches every corner.
+func scenes(tb testing.TB) map[string]*world {
+	tb.Helper()
+	all := map[string]*world{"new": newWorld()}
+	must := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	build := func(auto bool, steps int, pinned bool) *world {
+		o := newWorld()
+		o.w.Spec.AutoApply = &auto
+		detect(o.w, "c1")
+		g := v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass}
+		if pinned {
+			o.ordered, g = true, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"}
+		}
+		setGrant(o, g)
+		for range steps {
+			must(o.pass(noFault))
+			must(jobEnds(o, job{state: RunSucceeded}))
+		}
+		return o
+	}
+	all["started"] = build(true, 3, false)
+	all["planned"] = build(true, 4, false)
+	all["applying"] = build(true, 5, true)
+	all["plan pending"] = build(true, 2, false)
+	must(all["plan pending"].pass(noFault))
+	all["apply pending"] = build(true, 4, false)
+	must(all["apply pending"].pass(noFault))
+	all["applied"] = build(true, 8, false)
+	all["applied in a pass"] = build(true, 8, true)
+	all["awaiting approval"] = build(false, 6, false)
+	all["awaiting approval in a pass"] = build(false, 6, true)
+	discarding := build(false, 6, false)
+	discarding.w.Spec.DiscardStalePlan = true
+	all["awaiting approval, stale plans discarded"] = discarding
+	return all
+}

@@ -1,0 +1,63 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// checkRecord compares what status is about to claim with what is true.
+func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) error {
+	run := next.Run
+	if run == nil {
+		return nil
+	}
+	if d.Action == ActRecordRun {
+		if _, used := o.revisions[run.ID]; used {
+			return fmt.Errorf("run ID %s is used twice", run.ID)
+		}
+		if isLive(old.Run) {
+			return fmt.Errorf("law 2: run %s is recorded while %s lives", run.ID, old.Run.ID)
+		}
+		if why := standsStill(o.w); why != "" {
+			return fmt.Errorf("law 9: a run is recorded although %s", why)
+		}
+		o.revisions[run.ID] = run.Revision
+	}
+	if old.Run != nil && old.Run.ID == run.ID && old.Run.Phase.Terminal() && old.Run.Phase != run.Phase {
+		return fmt.Errorf("an ended run changed its end from %s to %s", old.Run.Phase, run.Phase)
+	}
+	news := old.Run == nil || old.Run.Phase != run.Phase
+	plan, apply := o.jobs[run.ID+"/plan"], o.jobs[run.ID+"/apply"]
+	switch {
+	case news && run.Phase.Terminal() && (plan.live() || apply.live()):
+		return fmt.Errorf("law 10: run %s is recorded as %s while a Job of it lives", run.ID, run.Phase)
+	case news && run.Phase == v1alpha1.RunFailed && !o.ran[run.ID+"/"+string(lastHalf(run))]:
+		return fmt.Errorf("law 7: run %s counts as failed, and no container of it has run: %s", run.ID, next.Message)
+	case news && run.Phase == v1alpha1.RunDiscarded && (apply.state == RunSucceeded || apply.state == RunFailed && !apply.never):
+		return fmt.Errorf("law 10: run %s is given up although it was applied", run.ID)
+	case news && run.Phase == v1alpha1.RunDiscarded && run.ApplyStartedAt != nil && o.lost[run.ID+"/apply"]:
+		return fmt.Errorf("law 10: run %s is given up although its apply was seen and is lost", run.ID)
+	case news && run.Phase == v1alpha1.RunSucceeded && apply.state != RunSucceeded && (plan.state != RunSucceeded || !plan.empty):
+		return fmt.Errorf("law 10: status claims a success that never was")
+	case news && run.Phase == v1alpha1.RunPlanned && plan.state != RunSucceeded:
+		return fmt.Errorf("law 10: status claims a plan that never was")
+	case next.ObservedRevision != old.ObservedRevision && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
+		return fmt.Errorf("law 5: observedRevision changed to %s without a success at it", next.ObservedRevision)
+	case next.Phase == v1alpha1.PhaseApplied && next.Applied == nil:
+		return fmt.Errorf("law 10: Applied without anything applied")
+	case isAwaited(old) && run.Phase == v1alpha1.RunDiscarded && !o.touched:
+		return fmt.Errorf("law 6: a waiting plan was given up although nothing discards it: %s", next.Message)
+	}
+	if isAwaited(next) && !isAwaited(old) {
+		o.touched = false
+	}
+	return nil
+}
+
+func lastHalf(run *v1alpha1.WorkspaceRun) Half {
+	if run.ApplyRequestedAt != nil {
+		return Apply
+	}
+	return Plan
+}
