@@ -52,6 +52,10 @@ unit: ## the fast loop: no network, no root, no cluster
 test: ## everything: unit, API server, containers, end to end (as root on Linux; brings what it needs)
 	@test/run
 
+.PHONY: test-long
+test-long: ## the long end-to-end stories, about an hour (as root on Linux); RUN=<regexp> picks some
+	@test/run-long
+
 .PHONY: generate
 generate: $(BUF) $(CONTROLLER_GEN) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## remake every generated file
 	PATH=$(TOOLS):$$PATH $(BUF) generate
@@ -73,6 +77,8 @@ tidy: ## go mod tidy in every module
 
 .PHONY: up
 up: ## a running Magos with a demo on a one-node Kubernetes (as root on Linux)
+	@[ "$$(uname -s)" = Linux ] || { echo "make up runs pods and needs Linux; use a virtual machine with Debian" >&2; exit 1; }
+	@[ "$$(id -u)" = 0 ] || { echo "make up needs root, for namespaces, mounts and network links; run it with sudo" >&2; exit 1; }
 	@echo "compiling the command behind make up; the first time this takes some minutes"
 	@go run ./deploy/local/cmd/magos-local up
 
@@ -84,6 +90,10 @@ down: ## remove what make up made
 demo-push: ## commit to the demo repository and watch it roll out
 	@go run ./deploy/local/cmd/magos-local demo-push
 
+.PHONY: clean-cache
+clean-cache: ## remove from the cache what nobody has used for a day
+	@go run ./deploy/local/cmd/magos-local clean-cache
+
 .PHONY: bench
-bench: ## every speed and size figure; the last line is one JSON object
-	@go run ./test/cmd/bench
+bench: ## every speed and size figure; the last line is one JSON object; ONLY="pods workspaces rollouts" picks some
+	@go run ./test/cmd/bench $(ONLY)

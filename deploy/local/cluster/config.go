@@ -27,6 +27,8 @@ type Config struct {
 	StateRoot string
 	// UnsafeNoFsync lets etcd skip waiting for the disk: faster, and a power cut may lose the cluster. For tests.
 	UnsafeNoFsync bool
+	// Audit makes the API server write down the requests that it answers, in AuditLog. For measurements.
+	Audit bool
 	// Builder builds the cluster's binaries. The zero value is fine inside a checkout.
 	Builder parts.Builder
 }

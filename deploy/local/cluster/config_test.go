@@ -32,17 +32,6 @@ func TestClustersOfOneNameInTwoRootsShareNothingOnTheHost(t *testing.T) {
 	}
 }
 
-func TestANearlyFullDiskIsNamedWithTheNeed(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "not", "yet")
-	if err := checkSpace(folder, 1, "a cluster", "MAGOS_STATE"); err != nil {
-		t.Fatalf("one byte should be free: %v", err)
-	}
-	err := checkSpace(folder, 1<<60, "a cluster", "MAGOS_STATE")
-	if err == nil || !strings.Contains(err.Error(), "disk nearly full") || !strings.Contains(err.Error(), "MAGOS_STATE") {
-		t.Fatalf("got %v", err)
-	}
-}
-
 func TestARecycledProcessIDIsNotTakenForTheNode(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("needs Linux's /proc")

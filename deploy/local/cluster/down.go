@@ -51,6 +51,10 @@ func (c *Cluster) HostAddress() string { return c.network.hostAddress().String()
 // StateDir is the folder that holds everything of the cluster: logs, volumes, images, certificates.
 func (c *Cluster) StateDir() string { return c.config.paths().folder }
 
+// AuditLog is the file that the API server of a cluster with Config.Audit writes requests to, a line of JSON each: events of
+// audit.k8s.io/v1 without bodies, but for those of Kubernetes itself.
+func (c *Cluster) AuditLog() string { return c.config.paths().in(auditLogFile) }
+
 // Status says how each process of the cluster fares. Running is false when the node as a whole does not run.
 func (c *Cluster) Status() (processes []supervise.ProcessStatus, running bool, err error) {
 	_, running, err = runningNode(c.config.paths())

@@ -33,6 +33,7 @@ func (c components) writeFiles(resolvers []string) error {
 		"kube-proxy.yaml":      string(proxy),
 		"cni/10-pods.conflist": string(networks),
 		"Corefile":             c.corefile(resolvers),
+		auditPolicyFile:        auditPolicy,
 	}
 	for name, content := range files {
 		path := c.config.paths().in(name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -61,4 +62,28 @@ func tryLock(folder string) (func(), error) {
 		return nil, nil //nolint:nilerr // the folder was replaced or removed meanwhile: the caller tries again
 	}
 	return func() { file.Close() }, nil
+}
+
+// networksLock is a name in the kernel, which holds it for one process at a time and drops it when that dies.
+const networksLock = "@magos-networks"
+
+// lockNetworks keeps every other command on this machine, whatever its state root, from choosing addresses, and waits while one does.
+func lockNetworks(ctx context.Context, progress io.Writer) (func(), error) {
+	for waited := false; ; waited = true {
+		listener, err := new(net.ListenConfig).Listen(ctx, "unix", networksLock)
+		if err == nil {
+			return func() { _ = listener.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("locking the choice of addresses: %w", err)
+		}
+		if !waited {
+			fmt.Fprintln(progress, "waiting for another cluster to take its addresses")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for another cluster to take its addresses: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }

@@ -1,7 +1,11 @@
 package cluster
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -81,4 +85,40 @@ func TestParseCgroupRootsPrefersVersionOne(t *testing.T) {
 	if got := parseCgroupRoots(second); len(got) != 1 || got[0] != "/sys/fs/cgroup/unified" {
 		t.Errorf("with version 2 alone: got %v", got)
 	}
+}
+
+func TestOneClusterAtATimeChoosesItsAddresses(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("clusters are for Linux")
+	}
+	unlock, err := lockNetworks(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	said := &cancelling{cancel: cancel}
+	if _, err := lockNetworks(ctx, said); !errors.Is(err, context.Canceled) {
+		t.Errorf("locked twice: %v", err)
+	}
+	if !strings.Contains(said.text, "waiting for another cluster") {
+		t.Errorf("it said %q", said.text)
+	}
+	unlock()
+	unlock, err = lockNetworks(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// cancelling ends a context once something is said.
+type cancelling struct {
+	cancel func()
+	text   string
+}
+
+func (c *cancelling) Write(text []byte) (int, error) {
+	c.text += string(text)
+	c.cancel()
+	return len(text), nil
 }

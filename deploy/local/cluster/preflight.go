@@ -1,22 +1,42 @@
 package cluster
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"syscall"
+
+	"magosproject.io/deploy/local/cluster/debian"
+	"magosproject.io/deploy/local/diskspace"
 )
 
 var errNotLinux = errors.New("a local cluster needs Linux, since pods are Linux processes; use a virtual machine with Debian")
 
 const (
-	gibibyte = 1 << 30
 	// stateNeed is for images, logs and etcd of a small cluster; buildNeed for Go's build cache and the binaries.
-	stateNeed = 2 * gibibyte
-	buildNeed = 6 * gibibyte
+	stateNeed = 2 * diskspace.Gibibyte
+	buildNeed = 6 * diskspace.Gibibyte
 )
+
+// Check refuses what cannot work, before anything is built or made: another system than Linux, a user without rights, a disk
+// without room, and Debian packages that are missing where there is no apt. Those that are missing it installs.
+func Check(ctx context.Context, config Config, progress io.Writer) error {
+	config, err := config.withDefaults()
+	if err != nil {
+		return err
+	}
+	if err := checkMachine(config); err != nil {
+		return err
+	}
+	return debian.Ensure(ctx, progress, debian.ClusterRequirements())
+}
+
+// StateNeed is the room that a cluster needs for its state.
+func StateNeed(config Config) (diskspace.Need, error) {
+	config, err := config.withDefaults()
+	return diskspace.Need{Folder: config.paths().folder, Bytes: stateNeed, Purpose: "a cluster", Variable: "MAGOS_STATE"}, err
+}
 
 // checkMachine refuses what cannot work, before anything is changed.
 func checkMachine(config Config) error {
@@ -26,26 +46,9 @@ func checkMachine(config Config) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a local cluster needs root, for namespaces, mounts and network links; run it with sudo")
 	}
-	return checkSpace(config.StateRoot, stateNeed, "a cluster", "MAGOS_STATE")
-}
-
-// checkSpace measures the file system that the folder is or would be on.
-func checkSpace(folder string, need uint64, purpose, variable string) error {
-	existing := folder
-	for {
-		if _, err := os.Stat(existing); err == nil || existing == filepath.Dir(existing) {
-			break
-		}
-		existing = filepath.Dir(existing)
+	need, err := StateNeed(config)
+	if err != nil {
+		return err
 	}
-	var space syscall.Statfs_t
-	if err := syscall.Statfs(existing, &space); err != nil {
-		return fmt.Errorf("measuring the free space of %s: %w", existing, err)
-	}
-	free := space.Bavail * uint64(space.Bsize)
-	if free < need {
-		return fmt.Errorf("disk nearly full: %s has %.1f GiB free and %s needs %.0f GiB there; free some, or set %s to a folder elsewhere",
-			existing, float64(free)/gibibyte, purpose, float64(need)/gibibyte, variable)
-	}
-	return nil
+	return need.Check()
 }

@@ -15,13 +15,18 @@ import (
 	"magosproject.io/deploy/local/cluster/debian"
 	"magosproject.io/deploy/local/cluster/parts"
 	"magosproject.io/deploy/local/cluster/supervise"
+	"magosproject.io/deploy/local/diskspace"
 )
 
 // Cluster is a cluster that exists on this machine.
 type Cluster struct {
 	config  Config
 	network network
+	isNew   bool
 }
+
+// IsNew says whether the Up that returned the cluster has made it, rather than found it.
+func (c *Cluster) IsNew() bool { return c.isNew }
 
 // record is what is decided once in the life of a cluster.
 type record struct {
@@ -62,6 +67,7 @@ func upWith(ctx context.Context, config Config, binaries map[string]string, prog
 	isNew := errors.Is(err, fs.ErrNotExist)
 	cluster, err := bring(ctx, config, binaries, progress)
 	if err == nil {
+		cluster.isNew = isNew
 		return cluster, nil
 	}
 	if isNew {
@@ -85,8 +91,11 @@ func prepareBinaries(ctx context.Context, config Config, progress io.Writer) (ma
 		if err != nil {
 			return nil, err
 		}
-		if err := checkSpace(cache, buildNeed, "building Kubernetes", "MAGOS_CACHE and GOCACHE"); err != nil {
-			return nil, err
+		for variable, folder := range map[string]string{"MAGOS_CACHE": cache, "GOCACHE": parts.GoCache()} {
+			need := diskspace.Need{Folder: folder, Bytes: buildNeed, Purpose: "building Kubernetes", Variable: variable}
+			if err := need.Check(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return config.Builder.Build(ctx, progress, parts.ClusterParts()...)
@@ -94,6 +103,24 @@ func prepareBinaries(ctx context.Context, config Config, progress io.Writer) (ma
 
 // bring does the work of Up under the cluster's lock.
 func bring(ctx context.Context, config Config, binaries map[string]string, progress io.Writer) (*Cluster, error) {
+	cluster, err := ensureNode(ctx, config, binaries, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.finish(ctx, binaries, progress); err != nil {
+		return nil, err
+	}
+	return cluster, nil
+}
+
+// ensureNode makes sure that the node runs, with addresses that nothing else on this machine has.
+func ensureNode(ctx context.Context, config Config, binaries map[string]string, progress io.Writer) (*Cluster, error) {
+	// Addresses are taken once the node is connected. Until then other new clusters wait, those of other state roots too.
+	unlock, err := lockNetworks(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	decided, err := settle(ctx, config, progress)
 	if err != nil {
 		return nil, err
@@ -122,9 +149,6 @@ func bring(ctx context.Context, config Config, binaries map[string]string, progr
 		if err := cluster.start(ctx, rendered, spec, resolvers, progress); err != nil {
 			return nil, err
 		}
-	}
-	if err := cluster.finish(ctx, binaries, progress); err != nil {
-		return nil, err
 	}
 	return cluster, nil
 }

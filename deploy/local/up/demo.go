@@ -23,16 +23,20 @@ const demoTimeout = 15 * time.Minute
 const failurePatience = 30 * time.Second
 
 // Demo applies the demo's Project, Rollout and Workspaces, shows the Rollout's work, and returns when every Workspace has
-// applied the same commit. That commit is returned.
+// applied the same commit. That commit is returned. When the context ends, it removes what Start would.
 func (i *Installation) Demo(ctx context.Context) (string, error) {
 	manifests, err := demo.ProjectManifests()
 	if err != nil {
 		return "", err
 	}
 	if err := i.report(i.apply(ctx, manifests)); err != nil {
-		return "", fmt.Errorf("applying the demo: %w", err)
+		return "", abandon(ctx, i.options, i, fmt.Errorf("applying the demo: %w", err))
 	}
-	return i.Follow(ctx, "")
+	commit, err := i.Follow(ctx, "")
+	if err != nil {
+		return "", abandon(ctx, i.options, i, err)
+	}
+	return commit, nil
 }
 
 // view is the demo at one moment.

@@ -20,6 +20,8 @@ type Options struct {
 	StateRoot string
 	// UnsafeNoFsync lets etcd skip waiting for the disk; for tests.
 	UnsafeNoFsync bool
+	// Audit makes the API server of a local cluster keep an audit log; for measurements.
+	Audit bool
 	// Kubeconfig names a cluster of the user's own, in place of a local one. Registry must be set then.
 	Kubeconfig string
 	// Registry, such as registry.example.com/team, is where images are pushed to for a cluster of the user's own.
@@ -55,7 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 func (o Options) builder() parts.Builder { return parts.Builder{Root: o.Root} }
 
 func (o Options) cluster() cluster.Config {
-	return cluster.Config{Name: o.Name, StateRoot: o.StateRoot, UnsafeNoFsync: o.UnsafeNoFsync, Builder: o.builder()}
+	return cluster.Config{Name: o.Name, StateRoot: o.StateRoot, UnsafeNoFsync: o.UnsafeNoFsync, Audit: o.Audit, Builder: o.builder()}
 }
 
 // isTerminal says whether a person looks at the output, so that a table can be drawn over itself.

@@ -22,11 +22,14 @@ import (
 // Start makes sure that Magos runs, with the demo's Git server and mirror beside it, and returns when all of its pods are
 // ready. What is so already stays untouched. It makes no Project: Demo does.
 //
-// When it ends early, also because the context ends, what was brought up so far stays and the next Start continues;
-// a cluster that was not finished is removed.
+// When the context ends, or a disk is full, a cluster that was not there before is removed with everything in it. After other
+// failures it stays for a look, and the next Start continues.
 func Start(ctx context.Context, options Options) (*Installation, error) {
 	options, err := options.withDefaults()
 	if err != nil {
+		return nil, err
+	}
+	if err := check(ctx, options); err != nil {
 		return nil, err
 	}
 	together := options
@@ -44,11 +47,11 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 		return err
 	})
 	if err := work.Wait(); err != nil {
-		return nil, err
+		return nil, abandon(ctx, options, installation, err)
 	}
 	installation.options = options
 	if err := installation.install(ctx, built); err != nil {
-		return nil, fmt.Errorf("installing Magos: %w", err)
+		return nil, abandon(ctx, options, installation, fmt.Errorf("installing Magos: %w", err))
 	}
 	return installation, nil
 }

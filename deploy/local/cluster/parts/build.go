@@ -105,6 +105,7 @@ func (b Builder) locate(names []string) (map[string]string, []Part, error) {
 		link := filepath.Join(b.Cache, "keys", key)
 		if target, err := filepath.EvalSymlinks(link); err == nil {
 			paths[name] = target
+			Used(link)
 			continue
 		}
 		part.link = link

@@ -44,6 +44,18 @@ func DefaultCache() (string, error) {
 	return filepath.Join(user, "magos"), nil
 }
 
+// GoCache is the folder of Go's own build cache, which builds fill too.
+func GoCache() string {
+	if folder := os.Getenv("GOCACHE"); folder != "" {
+		return folder
+	}
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return os.TempDir()
+	}
+	return filepath.Join(user, "go-build")
+}
+
 // findRoot walks up from the working directory to the repository, which alone holds tools/cluster.
 func findRoot() (string, error) {
 	start, err := os.Getwd()

@@ -38,6 +38,7 @@ const (
 	ProviderTime          = "terraform-provider-time"
 	Helm                  = "helm"
 	Grpcurl               = "grpcurl"
+	Kwok                  = "kwok"
 )
 
 // ClusterParts are the parts that a one-node cluster runs.
@@ -60,6 +61,7 @@ func catalog() []Part {
 		{Name: Pause, Module: "tools/cluster/pause", Package: ".", Sources: []string{"."}},
 		{Name: Helm, Module: "tools/helm", Package: "helm.sh/helm/v4/cmd/helm"},
 		{Name: Grpcurl, Module: "tools", Package: "github.com/fullstorydev/grpcurl/cmd/grpcurl"},
+		{Name: Kwok, Module: "tools/cluster/kwok", Package: "sigs.k8s.io/kwok/cmd/kwok"},
 		{
 			Name: OpenTofu, Module: "tools/cluster/opentofu", Package: "github.com/opentofu/opentofu/cmd/tofu",
 			LinkFlags: []string{"-X github.com/opentofu/opentofu/version.dev=no"},

@@ -8,12 +8,14 @@ import (
 	"io"
 	"time"
 
+	"magosproject.io/deploy/local/cluster"
+	"magosproject.io/deploy/local/cluster/parts"
 	"magosproject.io/deploy/local/up"
 )
 
 // commands are those that work on Magos and its demo as a whole.
 var commands = map[string]func(ctx context.Context, arguments []string, output io.Writer) error{
-	"up": bringUp, "demo-push": push, "down": takeDown,
+	"up": bringUp, "demo-push": push, "down": takeDown, "clean-cache": cleanCache,
 }
 
 // parse reads the flags that all commands share, and those that bind adds.
@@ -46,10 +48,10 @@ func bringUp(ctx context.Context, arguments []string, output io.Writer) error {
 	started := time.Now()
 	installation, err := up.Start(ctx, options)
 	if err != nil {
-		return interrupted(ctx, err)
+		return err
 	}
 	if _, err := installation.Demo(ctx); err != nil {
-		return interrupted(ctx, err)
+		return err
 	}
 	if err := installation.Summary(ctx, output); err != nil {
 		return err
@@ -84,6 +86,22 @@ func push(ctx context.Context, arguments []string, output io.Writer) error {
 	return installation.Summary(ctx, output)
 }
 
+// cleanCache removes what was built and nobody uses any more.
+func cleanCache(ctx context.Context, arguments []string, output io.Writer) error {
+	unused := 24 * time.Hour
+	options, err := parse("clean-cache", arguments, output, func(flags *flag.FlagSet) {
+		flags.DurationVar(&unused, "unused-for", unused, "remove what nobody has used for so long; 0s for all that is not in use now")
+	})
+	if err != nil {
+		return err
+	}
+	inUse, err := cluster.InUse(cluster.Config{Name: "any", StateRoot: options.StateRoot})
+	if err != nil {
+		return err
+	}
+	return parts.Builder{}.Prune(ctx, output, unused, inUse)
+}
+
 func takeDown(ctx context.Context, arguments []string, output io.Writer) error {
 	options, err := parse("down", arguments, output, nil)
 	if err != nil {
@@ -94,12 +112,4 @@ func takeDown(ctx context.Context, arguments []string, output io.Writer) error {
 	}
 	_, _ = fmt.Fprintln(output, "nothing is left; what was built stays in the cache for the next time")
 	return nil
-}
-
-// interrupted says how to go on when somebody pressed Ctrl-C.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	return fmt.Errorf("%w: `make up` goes on where it stopped, `make down` removes what is there", context.Cause(ctx))
 }

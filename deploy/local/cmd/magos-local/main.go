@@ -17,6 +17,7 @@ const usage = `usage:
   magos-local up        [flags]   bring up Magos and a demo, and show the demo's Rollout at work
   magos-local demo-push [flags]   commit to the demo repository and show the commit go from dev to staging to prod
   magos-local down      [flags]   remove all of it
+  magos-local clean-cache [flags] remove from the cache what nobody has used for a day
   magos-local cluster up      [--name NAME]   make and start a one-node Kubernetes cluster
   magos-local cluster down    [--name NAME]   remove it with everything in it
   magos-local cluster status  [--name NAME]   say how its processes fare

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"magosproject.io/deploy/local/cluster/parts"
 )
 
 // Sources says where our own programs are built from and kept.
@@ -70,6 +72,7 @@ func keep(binary, folder, name string) (string, error) {
 	}
 	kept := filepath.Join(folder, sum[:16], name)
 	if _, err := os.Stat(kept); err == nil {
+		parts.Used(filepath.Dir(kept))
 		return kept, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {

@@ -63,6 +63,7 @@ func (s Sources) zipped(progress io.Writer, program, name, archive string) (stri
 	}
 	path := filepath.Join(s.Cache, "mirror", sum[:16], archive)
 	if _, err := os.Stat(path); err == nil {
+		parts.Used(filepath.Dir(path))
 		return path, nil
 	}
 	_, _ = fmt.Fprintf(progress, "packing %s\n", archive)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"magosproject.io/deploy/local/cluster/image"
+	"magosproject.io/deploy/local/cluster/parts"
 	"magosproject.io/services/runner/runimage"
 )
 
@@ -37,6 +39,7 @@ func (s Sources) runTree(ctx context.Context, progress io.Writer) (image.Spec, e
 	if err != nil {
 		return image.Spec{}, err
 	}
+	trees := map[string]bool{}
 	spec := image.Spec{
 		Entrypoint: tree.Entrypoint, User: tree.User, WorkingDir: tree.WorkingDir, Env: tree.Env, Symlinks: tree.Symlinks,
 	}
@@ -44,7 +47,14 @@ func (s Sources) runTree(ctx context.Context, progress io.Writer) (image.Spec, e
 		spec.Files = append(spec.Files, image.File{Path: path, Dir: true, Mode: mode})
 	}
 	for path, file := range tree.Files {
+		if below, found := strings.CutPrefix(file.Source, s.Cache+"/"); found {
+			entry, _, _ := strings.Cut(below, "/")
+			trees[entry] = true
+		}
 		spec.Files = append(spec.Files, image.File{Path: path, Source: file.Source, Mode: file.Mode})
+	}
+	for entry := range trees {
+		parts.Used(filepath.Join(s.Cache, entry))
 	}
 	// Maps have no order, and the name of the image follows from the spec.
 	slices.SortFunc(spec.Files, func(a, b image.File) int { return strings.Compare(a.Path, b.Path) })
