@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -216,6 +217,31 @@ func (f *fixture) expect(err error, code codes.Code, reason string) {
 	}
 }
 
+// follow returns a function that waits for the next version of a Workspace that is as wanted. It sees every version.
+func (f *fixture) follow(name string) func(wanted func(*v1alpha1.Workspace) bool) *v1alpha1.Workspace {
+	f.Helper()
+	var list v1alpha1.WorkspaceList
+	f.must(f.admin.List(f.Context(), &list, client.InNamespace(f.namespace)))
+	watcher, err := f.admin.Watch(f.Context(), &v1alpha1.WorkspaceList{}, client.InNamespace(f.namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	f.must(err)
+	f.Cleanup(watcher.Stop)
+	return func(wanted func(*v1alpha1.Workspace) bool) *v1alpha1.Workspace {
+		f.Helper()
+		end := time.After(patience)
+		for {
+			select {
+			case event := <-watcher.ResultChan():
+				if w, ok := event.Object.(*v1alpha1.Workspace); ok && w.Name == name && wanted(w) {
+					return w
+				}
+			case <-end:
+				f.Fatalf("no such version of %s", name)
+			}
+		}
+	}
+}
+
 func (f *fixture) createWorkspace(name string, auto bool) {
 	f.Helper()
 	w := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
@@ -350,12 +376,31 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 		f.expect(err, codes.NotFound, rpcerr.WorkspaceNotFound)
 		_, err = person.ApproveRun(t.Context(), &pb.ApproveRunRequest{Workspace: ref("gated")})
 		f.expect(err, codes.InvalidArgument, rpcerr.InvalidField)
+		answer, err := person.Explain(t.Context(), &pb.ExplainRequest{Workspace: ref("gated")})
+		f.must(err)
+		if !strings.HasPrefix(answer.GetSentence(), "Workspace gated waits for a person to approve its plan (AwaitingApproval)") ||
+			len(answer.GetChain()) != 1 || !strings.Contains(answer.GetWayOut(), "magosproject.io/approved="+id) {
+			t.Errorf("explained with %v", answer)
+		}
+		_, err = person.Explain(t.Context(), &pb.ExplainRequest{Workspace: ref("gone")})
+		f.expect(err, codes.NotFound, rpcerr.WorkspaceNotFound)
+
+		versions := f.follow("gated")
 		for range 2 {
 			if _, err = person.ApproveRun(t.Context(), &pb.ApproveRunRequest{Workspace: ref("gated"), RunId: id, PlanDigest: "sealed-" + id}); err != nil {
 				t.Fatal(err)
 			}
 			f.eventually("applying", isIn("gated", "Applied"))
 		}
+		approved := versions(func(w *v1alpha1.Workspace) bool { return w.Annotations[v1alpha1.AnnotationApproved] == id })
+		if by, want := approved.Annotations[v1alpha1.AnnotationApprovedBy], "system:serviceaccount:"+f.namespace+":person"; by != want {
+			t.Errorf("approved by %q, want %q", by, want)
+		}
+		versions(func(w *v1alpha1.Workspace) bool {
+			_, approved := w.Annotations[v1alpha1.AnnotationApproved]
+			_, by := w.Annotations[v1alpha1.AnnotationApprovedBy]
+			return !approved && !by
+		})
 
 		before, err := get("a")
 		f.must(err)
@@ -380,6 +425,8 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 			return err
 		})
 		_, err := reader.ApproveRun(t.Context(), &pb.ApproveRunRequest{Workspace: ref("a"), RunId: "x"})
+		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)
+		_, err = reader.Explain(t.Context(), &pb.ExplainRequest{Workspace: ref("a")}) // the chain tells of others
 		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)
 		_, err = reader.ListWorkspaces(t.Context(), &pb.ListWorkspacesRequest{Namespace: f.namespace})
 		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)

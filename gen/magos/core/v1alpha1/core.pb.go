@@ -377,6 +377,97 @@ func (x *Changes) GetOutputs() int32 {
 	return 0
 }
 
+// Fact is one link of the chain that an Explain answers with.
+type Fact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kind of the object.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Its name, in the namespace that was asked about. It need not exist.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The phase that its status has; empty for an object without one.
+	Phase string `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	// The CamelCase reason.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The message of its status.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// The fact as a clause.
+	Says          string `protobuf:"bytes,6,opt,name=says,proto3" json:"says,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fact) Reset() {
+	*x = Fact{}
+	mi := &file_magos_core_v1alpha1_core_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fact) ProtoMessage() {}
+
+func (x *Fact) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_core_v1alpha1_core_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fact.ProtoReflect.Descriptor instead.
+func (*Fact) Descriptor() ([]byte, []int) {
+	return file_magos_core_v1alpha1_core_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Fact) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Fact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Fact) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Fact) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Fact) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Fact) GetSays() string {
+	if x != nil {
+		return x.Says
+	}
+	return ""
+}
+
 var File_magos_core_v1alpha1_core_proto protoreflect.FileDescriptor
 
 const file_magos_core_v1alpha1_core_proto_rawDesc = "" +
@@ -402,7 +493,14 @@ const file_magos_core_v1alpha1_core_proto_rawDesc = "" +
 	"\x06import\x18\x05 \x01(\x05R\x06import\x12\x16\n" +
 	"\x06forget\x18\x06 \x01(\x05R\x06forget\x12\x12\n" +
 	"\x04move\x18\a \x01(\x05R\x04move\x12\x18\n" +
-	"\aoutputs\x18\b \x01(\x05R\aoutputs*K\n" +
+	"\aoutputs\x18\b \x01(\x05R\aoutputs\"\x8a\x01\n" +
+	"\x04Fact\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05phase\x18\x03 \x01(\tR\x05phase\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x12\n" +
+	"\x04says\x18\x06 \x01(\tR\x04says*K\n" +
 	"\x06Engine\x12\x16\n" +
 	"\x12ENGINE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ENGINE_TERRAFORM\x10\x01\x12\x13\n" +
@@ -421,13 +519,14 @@ func file_magos_core_v1alpha1_core_proto_rawDescGZIP() []byte {
 }
 
 var file_magos_core_v1alpha1_core_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_magos_core_v1alpha1_core_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_magos_core_v1alpha1_core_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_magos_core_v1alpha1_core_proto_goTypes = []any{
 	(Engine)(0),          // 0: magos.core.v1alpha1.Engine
 	(*ObjectRef)(nil),    // 1: magos.core.v1alpha1.ObjectRef
 	(*WorkspaceRef)(nil), // 2: magos.core.v1alpha1.WorkspaceRef
 	(*Condition)(nil),    // 3: magos.core.v1alpha1.Condition
 	(*Changes)(nil),      // 4: magos.core.v1alpha1.Changes
+	(*Fact)(nil),         // 5: magos.core.v1alpha1.Fact
 }
 var file_magos_core_v1alpha1_core_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -448,7 +547,7 @@ func file_magos_core_v1alpha1_core_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_core_v1alpha1_core_proto_rawDesc), len(file_magos_core_v1alpha1_core_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

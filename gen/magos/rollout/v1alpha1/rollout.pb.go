@@ -683,6 +683,226 @@ func (x *WatchRolloutsResponse) GetDeleted() bool {
 	return false
 }
 
+// WatchRolloutRequest names a Rollout.
+type WatchRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout       *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutRequest) Reset() {
+	*x = WatchRolloutRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutRequest) ProtoMessage() {}
+
+func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
+func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchRolloutRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// WatchRolloutResponse is one state.
+type WatchRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Rollout; where deleted is set, only ref is filled.
+	Rollout *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Whether it is gone. Then the stream ends.
+	Deleted bool `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// The state in one line for people: phase, step, how many are done, and the message.
+	Progress      string `protobuf:"bytes,3,opt,name=progress,proto3" json:"progress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRolloutResponse) Reset() {
+	*x = WatchRolloutResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRolloutResponse) ProtoMessage() {}
+
+func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
+func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WatchRolloutResponse) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *WatchRolloutResponse) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *WatchRolloutResponse) GetProgress() string {
+	if x != nil {
+		return x.Progress
+	}
+	return ""
+}
+
+// ExplainRequest names a Rollout.
+type ExplainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout       *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExplainRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// ExplainResponse says where it stands and why.
+type ExplainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer in one sentence.
+	Sentence string `protobuf:"bytes,1,opt,name=sentence,proto3" json:"sentence,omitempty"`
+	// The facts behind it: the first is about the Rollout, and each is there because of the next.
+	Chain []*v1alpha1.Fact `protobuf:"bytes,2,rep,name=chain,proto3" json:"chain,omitempty"`
+	// What to do about the last of them.
+	WayOut        string `protobuf:"bytes,3,opt,name=way_out,json=wayOut,proto3" json:"way_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainResponse) Reset() {
+	*x = ExplainResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainResponse) ProtoMessage() {}
+
+func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
+func (*ExplainResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExplainResponse) GetSentence() string {
+	if x != nil {
+		return x.Sentence
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetChain() []*v1alpha1.Fact {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWayOut() string {
+	if x != nil {
+		return x.WayOut
+	}
+	return ""
+}
+
 var File_magos_rollout_v1alpha1_rollout_proto protoreflect.FileDescriptor
 
 const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
@@ -736,12 +956,26 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"l\n" +
 	"\x15WatchRolloutsResponse\x129\n" +
 	"\arollout\x18\x01 \x01(\v2\x1f.magos.rollout.v1alpha1.RolloutR\arollout\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted2\xd0\x02\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"O\n" +
+	"\x13WatchRolloutRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"\x87\x01\n" +
+	"\x14WatchRolloutResponse\x129\n" +
+	"\arollout\x18\x01 \x01(\v2\x1f.magos.rollout.v1alpha1.RolloutR\arollout\x12\x18\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x1a\n" +
+	"\bprogress\x18\x03 \x01(\tR\bprogress\"J\n" +
+	"\x0eExplainRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"w\n" +
+	"\x0fExplainResponse\x12\x1a\n" +
+	"\bsentence\x18\x01 \x01(\tR\bsentence\x12/\n" +
+	"\x05chain\x18\x02 \x03(\v2\x19.magos.core.v1alpha1.FactR\x05chain\x12\x17\n" +
+	"\away_out\x18\x03 \x01(\tR\x06wayOut2\x99\x04\n" +
 	"\x0eRolloutService\x12c\n" +
 	"\n" +
 	"GetRollout\x12).magos.rollout.v1alpha1.GetRolloutRequest\x1a*.magos.rollout.v1alpha1.GetRolloutResponse\x12i\n" +
 	"\fListRollouts\x12+.magos.rollout.v1alpha1.ListRolloutsRequest\x1a,.magos.rollout.v1alpha1.ListRolloutsResponse\x12n\n" +
-	"\rWatchRollouts\x12,.magos.rollout.v1alpha1.WatchRolloutsRequest\x1a-.magos.rollout.v1alpha1.WatchRolloutsResponse0\x01B<Z:magosproject.io/gen/magos/rollout/v1alpha1;rolloutv1alpha1b\x06proto3"
+	"\rWatchRollouts\x12,.magos.rollout.v1alpha1.WatchRolloutsRequest\x1a-.magos.rollout.v1alpha1.WatchRolloutsResponse0\x01\x12k\n" +
+	"\fWatchRollout\x12+.magos.rollout.v1alpha1.WatchRolloutRequest\x1a,.magos.rollout.v1alpha1.WatchRolloutResponse0\x01\x12Z\n" +
+	"\aExplain\x12&.magos.rollout.v1alpha1.ExplainRequest\x1a'.magos.rollout.v1alpha1.ExplainResponseB<Z:magosproject.io/gen/magos/rollout/v1alpha1;rolloutv1alpha1b\x06proto3"
 
 var (
 	file_magos_rollout_v1alpha1_rollout_proto_rawDescOnce sync.Once
@@ -755,7 +989,7 @@ func file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP() []byte {
 	return file_magos_rollout_v1alpha1_rollout_proto_rawDescData
 }
 
-var file_magos_rollout_v1alpha1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_magos_rollout_v1alpha1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_magos_rollout_v1alpha1_rollout_proto_goTypes = []any{
 	(*Rollout)(nil),               // 0: magos.rollout.v1alpha1.Rollout
 	(*Pass)(nil),                  // 1: magos.rollout.v1alpha1.Pass
@@ -767,35 +1001,48 @@ var file_magos_rollout_v1alpha1_rollout_proto_goTypes = []any{
 	(*ListRolloutsResponse)(nil),  // 7: magos.rollout.v1alpha1.ListRolloutsResponse
 	(*WatchRolloutsRequest)(nil),  // 8: magos.rollout.v1alpha1.WatchRolloutsRequest
 	(*WatchRolloutsResponse)(nil), // 9: magos.rollout.v1alpha1.WatchRolloutsResponse
-	(*v1alpha1.ObjectRef)(nil),    // 10: magos.core.v1alpha1.ObjectRef
-	(*v1alpha1.Condition)(nil),    // 11: magos.core.v1alpha1.Condition
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*WatchRolloutRequest)(nil),   // 10: magos.rollout.v1alpha1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),  // 11: magos.rollout.v1alpha1.WatchRolloutResponse
+	(*ExplainRequest)(nil),        // 12: magos.rollout.v1alpha1.ExplainRequest
+	(*ExplainResponse)(nil),       // 13: magos.rollout.v1alpha1.ExplainResponse
+	(*v1alpha1.ObjectRef)(nil),    // 14: magos.core.v1alpha1.ObjectRef
+	(*v1alpha1.Condition)(nil),    // 15: magos.core.v1alpha1.Condition
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*v1alpha1.Fact)(nil),         // 17: magos.core.v1alpha1.Fact
 }
 var file_magos_rollout_v1alpha1_rollout_proto_depIdxs = []int32{
-	10, // 0: magos.rollout.v1alpha1.Rollout.ref:type_name -> magos.core.v1alpha1.ObjectRef
+	14, // 0: magos.rollout.v1alpha1.Rollout.ref:type_name -> magos.core.v1alpha1.ObjectRef
 	1,  // 1: magos.rollout.v1alpha1.Rollout.pass:type_name -> magos.rollout.v1alpha1.Pass
 	3,  // 2: magos.rollout.v1alpha1.Rollout.steps:type_name -> magos.rollout.v1alpha1.Step
-	11, // 3: magos.rollout.v1alpha1.Rollout.conditions:type_name -> magos.core.v1alpha1.Condition
-	12, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
-	12, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
+	15, // 3: magos.rollout.v1alpha1.Rollout.conditions:type_name -> magos.core.v1alpha1.Condition
+	16, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
+	16, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
 	2,  // 6: magos.rollout.v1alpha1.Pass.revisions:type_name -> magos.rollout.v1alpha1.PinnedRevision
-	12, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
-	12, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
-	10, // 9: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	16, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
+	16, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
+	14, // 9: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
 	0,  // 10: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
 	0,  // 11: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
 	0,  // 12: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	4,  // 13: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
-	6,  // 14: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
-	8,  // 15: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
-	5,  // 16: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
-	7,  // 17: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
-	9,  // 18: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	14, // 13: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 14: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	14, // 15: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	17, // 16: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	4,  // 17: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
+	6,  // 18: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
+	8,  // 19: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
+	10, // 20: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
+	12, // 21: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
+	5,  // 22: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
+	7,  // 23: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
+	9,  // 24: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
+	11, // 25: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
+	13, // 26: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
+	22, // [22:27] is the sub-list for method output_type
+	17, // [17:22] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_magos_rollout_v1alpha1_rollout_proto_init() }
@@ -809,7 +1056,7 @@ func file_magos_rollout_v1alpha1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_rollout_v1alpha1_rollout_proto_rawDesc), len(file_magos_rollout_v1alpha1_rollout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,8 @@ const (
 	RolloutService_GetRollout_FullMethodName    = "/magos.rollout.v1alpha1.RolloutService/GetRollout"
 	RolloutService_ListRollouts_FullMethodName  = "/magos.rollout.v1alpha1.RolloutService/ListRollouts"
 	RolloutService_WatchRollouts_FullMethodName = "/magos.rollout.v1alpha1.RolloutService/WatchRollouts"
+	RolloutService_WatchRollout_FullMethodName  = "/magos.rollout.v1alpha1.RolloutService/WatchRollout"
+	RolloutService_Explain_FullMethodName       = "/magos.rollout.v1alpha1.RolloutService/Explain"
 )
 
 // RolloutServiceClient is the client API for RolloutService service.
@@ -46,6 +48,15 @@ type RolloutServiceClient interface {
 	// May be called by: who may watch the rollouts of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
 	WatchRollouts(ctx context.Context, in *WatchRolloutsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutsResponse], error)
+	// WatchRollout sends the progress of one Rollout: what there is, then each change, until the Rollout is deleted.
+	// May be called by: who may watch the rollouts of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
+	WatchRollout(ctx context.Context, in *WatchRolloutRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutResponse], error)
+	// Explain answers why a Rollout does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project and of the
+	// Workspace that the Rollout waits for.
+	// May be called by: who may list the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 }
 
 type rolloutServiceClient struct {
@@ -95,6 +106,35 @@ func (c *rolloutServiceClient) WatchRollouts(ctx context.Context, in *WatchRollo
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RolloutService_WatchRolloutsClient = grpc.ServerStreamingClient[WatchRolloutsResponse]
 
+func (c *rolloutServiceClient) WatchRollout(ctx context.Context, in *WatchRolloutRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RolloutService_ServiceDesc.Streams[1], RolloutService_WatchRollout_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRolloutRequest, WatchRolloutResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RolloutService_WatchRolloutClient = grpc.ServerStreamingClient[WatchRolloutResponse]
+
+func (c *rolloutServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RolloutServiceServer is the server API for RolloutService service.
 // All implementations must embed UnimplementedRolloutServiceServer
 // for forward compatibility.
@@ -115,6 +155,15 @@ type RolloutServiceServer interface {
 	// May be called by: who may watch the rollouts of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
 	WatchRollouts(*WatchRolloutsRequest, grpc.ServerStreamingServer[WatchRolloutsResponse]) error
+	// WatchRollout sends the progress of one Rollout: what there is, then each change, until the Rollout is deleted.
+	// May be called by: who may watch the rollouts of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
+	WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error
+	// Explain answers why a Rollout does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project and of the
+	// Workspace that the Rollout waits for.
+	// May be called by: who may list the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
+	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	mustEmbedUnimplementedRolloutServiceServer()
 }
 
@@ -133,6 +182,12 @@ func (UnimplementedRolloutServiceServer) ListRollouts(context.Context, *ListRoll
 }
 func (UnimplementedRolloutServiceServer) WatchRollouts(*WatchRolloutsRequest, grpc.ServerStreamingServer[WatchRolloutsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRollouts not implemented")
+}
+func (UnimplementedRolloutServiceServer) WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRollout not implemented")
+}
+func (UnimplementedRolloutServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
 }
 func (UnimplementedRolloutServiceServer) mustEmbedUnimplementedRolloutServiceServer() {}
 func (UnimplementedRolloutServiceServer) testEmbeddedByValue()                        {}
@@ -202,6 +257,35 @@ func _RolloutService_WatchRollouts_Handler(srv interface{}, stream grpc.ServerSt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RolloutService_WatchRolloutsServer = grpc.ServerStreamingServer[WatchRolloutsResponse]
 
+func _RolloutService_WatchRollout_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRolloutRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RolloutServiceServer).WatchRollout(m, &grpc.GenericServerStream[WatchRolloutRequest, WatchRolloutResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RolloutService_WatchRolloutServer = grpc.ServerStreamingServer[WatchRolloutResponse]
+
+func _RolloutService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RolloutService_ServiceDesc is the grpc.ServiceDesc for RolloutService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -217,11 +301,20 @@ var RolloutService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListRollouts",
 			Handler:    _RolloutService_ListRollouts_Handler,
 		},
+		{
+			MethodName: "Explain",
+			Handler:    _RolloutService_Explain_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "WatchRollouts",
 			Handler:       _RolloutService_WatchRollouts_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchRollout",
+			Handler:       _RolloutService_WatchRollout_Handler,
 			ServerStreams: true,
 		},
 	},

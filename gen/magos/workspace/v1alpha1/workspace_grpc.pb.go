@@ -26,6 +26,7 @@ const (
 	WorkspaceService_WatchWorkspaces_FullMethodName  = "/magos.workspace.v1alpha1.WorkspaceService/WatchWorkspaces"
 	WorkspaceService_RequestReconcile_FullMethodName = "/magos.workspace.v1alpha1.WorkspaceService/RequestReconcile"
 	WorkspaceService_ApproveRun_FullMethodName       = "/magos.workspace.v1alpha1.WorkspaceService/ApproveRun"
+	WorkspaceService_Explain_FullMethodName          = "/magos.workspace.v1alpha1.WorkspaceService/Explain"
 )
 
 // WorkspaceServiceClient is the client API for WorkspaceService service.
@@ -52,11 +53,16 @@ type WorkspaceServiceClient interface {
 	// May be called by: who may patch the workspaces of the namespace.
 	// Idempotency key: request_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	RequestReconcile(ctx context.Context, in *RequestReconcileRequest, opts ...grpc.CallOption) (*RequestReconcileResponse, error)
-	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does.
+	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does, in the caller's name.
 	// May be called by: who has the verb approve on the workspaces of the namespace.
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
 	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(ctx context.Context, in *ApproveRunRequest, opts ...grpc.CallOption) (*ApproveRunResponse, error)
+	// Explain answers why a Workspace does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project, its
+	// Rollout, and the Workspace that the Rollout waits for.
+	// May be called by: who may list the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND).
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 }
 
 type workspaceServiceClient struct {
@@ -126,6 +132,16 @@ func (c *workspaceServiceClient) ApproveRun(ctx context.Context, in *ApproveRunR
 	return out, nil
 }
 
+func (c *workspaceServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainResponse)
+	err := c.cc.Invoke(ctx, WorkspaceService_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WorkspaceServiceServer is the server API for WorkspaceService service.
 // All implementations must embed UnimplementedWorkspaceServiceServer
 // for forward compatibility.
@@ -150,11 +166,16 @@ type WorkspaceServiceServer interface {
 	// May be called by: who may patch the workspaces of the namespace.
 	// Idempotency key: request_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	RequestReconcile(context.Context, *RequestReconcileRequest) (*RequestReconcileResponse, error)
-	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does.
+	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does, in the caller's name.
 	// May be called by: who has the verb approve on the workspaces of the namespace.
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
 	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(context.Context, *ApproveRunRequest) (*ApproveRunResponse, error)
+	// Explain answers why a Workspace does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project, its
+	// Rollout, and the Workspace that the Rollout waits for.
+	// May be called by: who may list the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND).
+	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	mustEmbedUnimplementedWorkspaceServiceServer()
 }
 
@@ -179,6 +200,9 @@ func (UnimplementedWorkspaceServiceServer) RequestReconcile(context.Context, *Re
 }
 func (UnimplementedWorkspaceServiceServer) ApproveRun(context.Context, *ApproveRunRequest) (*ApproveRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApproveRun not implemented")
+}
+func (UnimplementedWorkspaceServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
 }
 func (UnimplementedWorkspaceServiceServer) mustEmbedUnimplementedWorkspaceServiceServer() {}
 func (UnimplementedWorkspaceServiceServer) testEmbeddedByValue()                          {}
@@ -284,6 +308,24 @@ func _WorkspaceService_ApproveRun_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkspaceService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkspaceServiceServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkspaceService_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkspaceServiceServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // WorkspaceService_ServiceDesc is the grpc.ServiceDesc for WorkspaceService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -306,6 +348,10 @@ var WorkspaceService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApproveRun",
 			Handler:    _WorkspaceService_ApproveRun_Handler,
+		},
+		{
+			MethodName: "Explain",
+			Handler:    _WorkspaceService_Explain_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

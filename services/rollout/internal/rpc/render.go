@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,6 +45,29 @@ func renderStep(s *v1alpha1.RolloutStepStatus) *pb.Step {
 		Name: s.Name, Phase: string(s.Phase), Total: s.Total, Applied: s.Applied, Failed: s.Failed,
 		StartedAt: timestamp(s.StartedAt), FinishedAt: timestamp(s.FinishedAt),
 	}
+}
+
+// progress is the state in one line, for people who follow it on a terminal.
+func progress(r *pb.Rollout) string {
+	line := orNothing(r.GetPhase())
+	if i := int(r.GetCurrentStep()); r.GetPass() != nil && r.GetPass().GetFinishedAt() == nil && i < len(r.GetSteps()) {
+		step := r.GetSteps()[i]
+		line += fmt.Sprintf(", step %s (%d of %d): %d of %d done", step.GetName(), i+1, len(r.GetSteps()), step.GetApplied(), step.GetTotal())
+		if step.GetFailed() > 0 {
+			line += fmt.Sprintf(", %d failed", step.GetFailed())
+		}
+	}
+	if r.GetMessage() != "" {
+		line += "; " + r.GetMessage()
+	}
+	return line
+}
+
+func orNothing(phase string) string {
+	if phase == "" {
+		return "not looked at yet"
+	}
+	return phase
 }
 
 // timestamp is absent for what has not been.

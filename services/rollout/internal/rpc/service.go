@@ -35,57 +35,72 @@ type Informer interface {
 	RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error
 }
 
+// Config is what a Service needs.
+type Config struct {
+	// Cached answers queries.
+	Cached client.Reader
+	// Informer tells watchers of changes.
+	Informer Informer
+}
+
 // Service implements the RPCs.
 type Service struct {
 	pb.UnimplementedRolloutServiceServer
-	rollouts client.Reader
-	informer Informer
+	config Config
 }
 
-// New makes a Service that reads Rollouts from rollouts, a cache, and follows them with informer.
-func New(rollouts client.Reader, informer Informer) *Service {
-	return &Service{rollouts: rollouts, informer: informer}
+// New makes a Service.
+func New(config Config) *Service { return &Service{config: config} }
+
+// rolloutRequest is a request about one Rollout.
+type rolloutRequest interface {
+	GetRollout() *corepb.ObjectRef
 }
 
 // Rules say who may call what.
 func Rules() map[string]rpcserver.Rule {
+	type scoped interface{ GetNamespace() string }
+	one := func(request any) (string, string) {
+		ref := request.(rolloutRequest).GetRollout()
+		return ref.GetNamespace(), ref.GetName()
+	}
+	all := func(request any) (string, string) { return request.(scoped).GetNamespace(), "" }
+	ofNamespace := func(request any) (string, string) { return request.(rolloutRequest).GetRollout().GetNamespace(), "" }
 	return map[string]rpcserver.Rule{
-		pb.RolloutService_GetRollout_FullMethodName: {
-			Verb: "get", Resource: "rollouts", Deadline: deadline,
-			Object: func(request any) (string, string) {
-				r := request.(*pb.GetRolloutRequest).GetRollout()
-				return r.GetNamespace(), r.GetName()
-			},
-		},
-		pb.RolloutService_ListRollouts_FullMethodName: {
-			Verb: "list", Resource: "rollouts", Deadline: deadline,
-			Object: func(request any) (string, string) { return request.(*pb.ListRolloutsRequest).GetNamespace(), "" },
-		},
-		pb.RolloutService_WatchRollouts_FullMethodName: {
-			Verb: "watch", Resource: "rollouts",
-			Object: func(request any) (string, string) { return request.(*pb.WatchRolloutsRequest).GetNamespace(), "" },
-		},
+		pb.RolloutService_GetRollout_FullMethodName:    {Verb: "get", Resource: "rollouts", Deadline: deadline, Object: one},
+		pb.RolloutService_ListRollouts_FullMethodName:  {Verb: "list", Resource: "rollouts", Deadline: deadline, Object: all},
+		pb.RolloutService_WatchRollouts_FullMethodName: {Verb: "watch", Resource: "rollouts", Object: all},
+		pb.RolloutService_WatchRollout_FullMethodName:  {Verb: "watch", Resource: "rollouts", Object: one},
+		// The chain tells of the Project's Workspaces.
+		pb.RolloutService_Explain_FullMethodName: {Verb: "list", Resource: "workspaces", Deadline: deadline, Object: ofNamespace},
 	}
 }
 
 // GetRollout shows one Rollout.
 func (s *Service) GetRollout(ctx context.Context, request *pb.GetRolloutRequest) (*pb.GetRolloutResponse, error) {
-	ref := request.GetRollout()
+	r, err := read(ctx, s.config.Cached, request.GetRollout())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.GetRolloutResponse{Rollout: render(r)}, nil
+}
+
+func read(ctx context.Context, reader client.Reader, ref *corepb.ObjectRef) (*v1alpha1.Rollout, error) {
 	if ref.GetNamespace() == "" {
 		return nil, rpcerr.Invalid("rollout.namespace", "name the namespace of the Rollout")
 	}
 	if ref.GetName() == "" {
 		return nil, rpcerr.Invalid("rollout.name", "name the Rollout")
 	}
-	var r v1alpha1.Rollout
-	err := s.rollouts.Get(ctx, client.ObjectKey{Namespace: ref.GetNamespace(), Name: ref.GetName()}, &r)
+	r := &v1alpha1.Rollout{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: ref.GetNamespace(), Name: ref.GetName()}, r)
 	if apierrors.IsNotFound(err) {
 		return nil, notFound(ref)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Rollout %s/%s: %w", ref.GetNamespace(), ref.GetName(), err)
 	}
-	return &pb.GetRolloutResponse{Rollout: render(&r)}, nil
+	return r, nil
 }
 
 func notFound(ref *corepb.ObjectRef) error {
@@ -106,7 +121,7 @@ func (s *Service) ListRollouts(ctx context.Context, request *pb.ListRolloutsRequ
 		return nil, err
 	}
 	var list v1alpha1.RolloutList
-	if err := s.rollouts.List(ctx, &list, client.InNamespace(request.GetNamespace())); err != nil {
+	if err := s.config.Cached.List(ctx, &list, client.InNamespace(request.GetNamespace())); err != nil {
 		return nil, fmt.Errorf("listing Rollouts: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.Rollout) int { return cmp.Compare(position(&a), position(&b)) })

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -110,7 +113,8 @@ func newService(t *testing.T, i *informer, rollouts ...*v1alpha1.Rollout) pb.Rol
 	for _, r := range rollouts {
 		builder.WithObjects(r)
 	}
-	return dial(t, New(builder.Build(), i))
+	c := builder.Build()
+	return dial(t, New(Config{Cached: c, Informer: i}))
 }
 
 func TestGetRollout(t *testing.T) {
@@ -223,9 +227,49 @@ func TestWatchRollouts(t *testing.T) {
 	}
 }
 
+func TestWatchRolloutSendsTheProgressOfOneUntilItIsGone(t *testing.T) {
+	i := &informer{present: []*v1alpha1.Rollout{rollout("team", "pay", "1"), rollout("team", "other", "1")}}
+	c := newService(t, i, rollout("team", "pay", ""))
+	stream, err := c.WatchRollout(t.Context(), &pb.WatchRolloutRequest{Rollout: &corepb.ObjectRef{Namespace: "team", Name: "pay"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want string) {
+		t.Helper()
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%s %q deleted=%v", answer.GetRollout().GetRef().GetName(), answer.GetProgress(), answer.GetDeleted()); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	next(`pay "Progressing, step prod (2 of 2): 0 of 0 done; waits for d" deleted=false`)
+	changed := rollout("team", "pay", "2")
+	changed.Status.CurrentStep, changed.Status.Phase = 0, v1alpha1.RolloutFailed
+	i.each(func(h toolscache.ResourceEventHandler) {
+		h.OnUpdate(nil, rollout("team", "other", "2"))
+		h.OnUpdate(nil, changed)
+	})
+	next(`pay "Failed, step dev (1 of 2): 1 of 2 done, 1 failed; waits for d" deleted=false`)
+	i.each(func(h toolscache.ResourceEventHandler) { h.OnDelete(changed) })
+	next(`pay "" deleted=true`)
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ends with %v, want no error", err)
+	}
+
+	none, err := c.WatchRollout(t.Context(), &pb.WatchRolloutRequest{Rollout: &corepb.ObjectRef{Namespace: "team", Name: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := none.Recv(); rpcerr.Code(err) != codes.NotFound || rpcerr.Reason(err) != rpcerr.RolloutNotFound {
+		t.Errorf("got %v, want NOT_FOUND", err)
+	}
+}
+
 // A reader that does not read gets the newest state of each Rollout, not each one between.
 func TestSlowReaderGetsTheNewestState(t *testing.T) {
-	c := newChanges("")
+	c := newChanges(types.NamespacedName{})
 	for version := range 1000 {
 		r := rollout("team", "pay", fmt.Sprint(version))
 		r.Status.CurrentStep = int32(version)

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -15,20 +17,51 @@ import (
 
 // WatchRollouts sends what there is, then each change. A reader that is slow gets the newest state of a Rollout.
 func (s *Service) WatchRollouts(request *pb.WatchRolloutsRequest, stream grpc.ServerStreamingServer[pb.WatchRolloutsResponse]) error {
-	changes := newChanges(request.GetNamespace())
-	registration, err := s.informer.AddEventHandler(changes.handler())
+	changes := newChanges(types.NamespacedName{Namespace: request.GetNamespace()})
+	return s.follow(stream.Context(), changes, stream.Send)
+}
+
+// errOver ends a stream that has nothing more to tell.
+var errOver = errors.New("the Rollout is gone")
+
+// WatchRollout sends the progress of one Rollout until it is deleted.
+func (s *Service) WatchRollout(request *pb.WatchRolloutRequest, stream grpc.ServerStreamingServer[pb.WatchRolloutResponse]) error {
+	r, err := read(stream.Context(), s.config.Cached, request.GetRollout())
+	if err != nil {
+		return err
+	}
+	changes := newChanges(types.NamespacedName{Namespace: r.Namespace, Name: r.Name})
+	err = s.follow(stream.Context(), changes, func(state *pb.WatchRolloutsResponse) error {
+		message := &pb.WatchRolloutResponse{Rollout: state.GetRollout(), Deleted: state.GetDeleted()}
+		if !message.GetDeleted() {
+			message.Progress = progress(message.GetRollout())
+		}
+		if err := stream.Send(message); err != nil || !message.GetDeleted() {
+			return err
+		}
+		return errOver
+	})
+	if errors.Is(err, errOver) {
+		return nil
+	}
+	return err
+}
+
+// follow sends each change until the caller or the server ends it.
+func (s *Service) follow(ctx context.Context, changes *changes, send func(*pb.WatchRolloutsResponse) error) error {
+	registration, err := s.config.Informer.AddEventHandler(changes.handler())
 	if err != nil {
 		return fmt.Errorf("following Rollouts: %w", err)
 	}
-	defer func() { _ = s.informer.RemoveEventHandler(registration) }()
+	defer func() { _ = s.config.Informer.RemoveEventHandler(registration) }() // it only fails for a handler that is not there
 	for {
 		select {
-		case <-stream.Context().Done():
-			return stream.Context().Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-changes.more:
 		}
 		for _, message := range changes.take() {
-			if err := stream.Send(message); err != nil {
+			if err := send(message); err != nil {
 				return err
 			}
 		}
@@ -37,8 +70,9 @@ func (s *Service) WatchRollouts(request *pb.WatchRolloutsRequest, stream grpc.Se
 
 // changes holds the newest state of each Rollout that was not sent yet, in the order of the first change.
 type changes struct {
-	namespace string
-	more      chan struct{}
+	// of is the Rollout that is followed; without a name all of the namespace, without a namespace all.
+	of   types.NamespacedName
+	more chan struct{}
 
 	mutex   sync.Mutex
 	order   []types.NamespacedName
@@ -46,9 +80,9 @@ type changes struct {
 	version map[types.NamespacedName]string
 }
 
-func newChanges(namespace string) *changes {
+func newChanges(of types.NamespacedName) *changes {
 	return &changes{
-		namespace: namespace, more: make(chan struct{}, 1),
+		of: of, more: make(chan struct{}, 1),
 		newest: map[types.NamespacedName]*pb.WatchRolloutsResponse{}, version: map[types.NamespacedName]string{},
 	}
 }
@@ -66,7 +100,7 @@ func (c *changes) changed(o any, deleted bool) {
 		o = last.Obj
 	}
 	r, ok := o.(*v1alpha1.Rollout)
-	if !ok || c.namespace != "" && r.Namespace != c.namespace {
+	if !ok || c.of.Namespace != "" && r.Namespace != c.of.Namespace || c.of.Name != "" && r.Name != c.of.Name {
 		return
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}

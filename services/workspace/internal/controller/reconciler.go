@@ -97,7 +97,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 		left := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerWorkspace })
 		return status.PatchFinalizers(ctx, r.Client, w, left)
 	case lifecycle.ActRemoveApproval:
-		if err := status.PatchAnnotations(ctx, r.Client, w, nil, []string{v1alpha1.AnnotationApproved}); err != nil {
+		if err := status.PatchAnnotations(ctx, r.Client, w, nil, []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy}); err != nil {
 			return err
 		}
 		r.announceVoidApproval(seen.Workspace, d)

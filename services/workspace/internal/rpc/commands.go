@@ -9,6 +9,7 @@ import (
 	"magosproject.io/api/v1alpha1"
 	pb "magosproject.io/gen/magos/workspace/v1alpha1"
 	"magosproject.io/internal/rpcerr"
+	"magosproject.io/internal/rpcserver"
 	"magosproject.io/internal/status"
 )
 
@@ -26,7 +27,7 @@ func (s *Service) RequestReconcile(ctx context.Context, request *pb.RequestRecon
 		return nil, err
 	}
 	if w.Status.HandledRequest != id {
-		if err := s.annotate(ctx, w, v1alpha1.AnnotationReconcileRequest, id); err != nil {
+		if err := s.annotate(ctx, w, map[string]string{v1alpha1.AnnotationReconcileRequest: id}); err != nil {
 			return nil, err
 		}
 	}
@@ -57,15 +58,22 @@ func (s *Service) ApproveRun(ctx context.Context, request *pb.ApproveRunRequest)
 			"the plan that waits has the digest %s: look at it and approve that one", awaiting.PlanDigest).
 			With("run_id", awaiting.RunID).With("plan_digest", awaiting.PlanDigest)
 	}
-	if err := s.annotate(ctx, w, v1alpha1.AnnotationApproved, request.GetRunId()); err != nil {
+	if w.Annotations[v1alpha1.AnnotationApproved] == request.GetRunId() {
+		// Somebody was faster, and it is that one who approved.
+		return &pb.ApproveRunResponse{}, nil
+	}
+	err = s.annotate(ctx, w, map[string]string{
+		v1alpha1.AnnotationApproved: request.GetRunId(), v1alpha1.AnnotationApprovedBy: rpcserver.Caller(ctx).Username,
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &pb.ApproveRunResponse{}, nil
 }
 
-func (s *Service) annotate(ctx context.Context, w *v1alpha1.Workspace, name, value string) error {
+func (s *Service) annotate(ctx context.Context, w *v1alpha1.Workspace, annotations map[string]string) error {
 	namespace, workspace := w.Namespace, w.Name
-	err := status.PatchAnnotations(ctx, s.config.Client, w, map[string]string{name: value}, nil)
+	err := status.PatchAnnotations(ctx, s.config.Client, w, annotations, nil)
 	switch {
 	case apierrors.IsConflict(err):
 		return rpcerr.New(codes.Aborted, rpcerr.Conflict, "Workspace %s/%s changed meanwhile: look at it and call again", namespace, workspace)

@@ -54,12 +54,15 @@ func Rules() map[string]rpcserver.Rule {
 		return ref.GetNamespace(), ref.GetName()
 	}
 	all := func(request any) (string, string) { return request.(scoped).GetNamespace(), "" }
+	ofNamespace := func(request any) (string, string) { return request.(named).GetWorkspace().GetNamespace(), "" }
 	return map[string]rpcserver.Rule{
 		pb.WorkspaceService_GetWorkspace_FullMethodName:     {Verb: "get", Resource: "workspaces", Deadline: queryDeadline, Object: one},
 		pb.WorkspaceService_ListWorkspaces_FullMethodName:   {Verb: "list", Resource: "workspaces", Deadline: queryDeadline, Object: all},
 		pb.WorkspaceService_WatchWorkspaces_FullMethodName:  {Verb: "watch", Resource: "workspaces", Object: all},
 		pb.WorkspaceService_RequestReconcile_FullMethodName: {Verb: "patch", Resource: "workspaces", Deadline: commandDeadline, Object: one},
 		pb.WorkspaceService_ApproveRun_FullMethodName:       {Verb: "approve", Resource: "workspaces", Deadline: commandDeadline, Object: one},
+		// The chain tells of the Project's other Workspaces.
+		pb.WorkspaceService_Explain_FullMethodName: {Verb: "list", Resource: "workspaces", Deadline: queryDeadline, Object: ofNamespace},
 	}
 }
 
