@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -281,7 +282,11 @@ func checkExplanation(t *testing.T, e Explanation, sentence, chain, wayOut strin
 
 // Whatever reason a Workspace or Rollout gives, the answer is one line that names it, and a way out without a gap.
 func TestEveryReasonMakesASentenceAndAWayOut(t *testing.T) {
+	all := slices.Sorted(maps.Keys(reasons))
 	for _, reason := range declared(t) {
+		all = append(all, reason)
+	}
+	for _, reason := range all {
 		for _, phase := range []v1alpha1.Phase{v1alpha1.PhasePending, v1alpha1.PhasePlanned, v1alpha1.PhaseFailed} {
 			checkAnswer(t, reason, Workspace(Scene{Workspace: workspace("prod", phase, reason, "said so"), Project: project(), Rollout: halted()}))
 		}

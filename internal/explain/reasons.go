@@ -32,7 +32,7 @@ func namesOf(w *v1alpha1.Workspace) *strings.Replacer {
 	if w.Status.Run != nil {
 		run = w.Status.Run.ID
 	}
-	return strings.NewReplacer("{namespace}", w.Namespace, "{name}", w.Name, "{project}", w.Spec.ProjectRef.Name, "{run}", run)
+	return strings.NewReplacer("{namespace}", w.Namespace, "{name}", w.Name, "{project}", w.Spec.ProjectRef.Name, "{run}", run, "{pass}", "<pass>", "{step}", "<step>")
 }
 
 // rolloutNames fills the names of r into a way out.
