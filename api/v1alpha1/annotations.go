@@ -26,13 +26,21 @@ const (
 	AnnotationApprovedBy = GroupName + "/approved-by"
 	// AnnotationCancel asks that the run whose ID is its value is ended. Writer: people.
 	AnnotationCancel = GroupName + "/cancel"
+	// AnnotationConfirmEnded says that the run whose ID is its value has ended, where nothing else can prove it: its node is lost, or its pod was removed by force.
+	// It counts only for a pod that looks lost or is being deleted, or is gone. Writer: people.
+	AnnotationConfirmEnded = GroupName + "/confirm-ended"
 	// AnnotationReconcileRequest asks for a fresh run when its value is one not handled before. Writer: people.
 	AnnotationReconcileRequest = GroupName + "/reconcile-request"
 	// AnnotationReconcileInterval is the time between an apply and the next drift plan, a Go duration; default DefaultReconcileInterval. Writer: people.
 	AnnotationReconcileInterval = GroupName + "/reconcile-interval"
+	// AnnotationTFLogLevel is how much the tool says of its own doings in the log of a run, one of TFLogLevels; absent for none. Writer: people.
+	AnnotationTFLogLevel = GroupName + "/tf-log-level"
 	// AnnotationGitPollInterval is the time between two polls of the Workspace's repository, a Go duration; default DefaultGitPollInterval. Writer: people.
 	AnnotationGitPollInterval = GroupName + "/git-poll-interval"
 )
+
+// TFLogLevels are the values of AnnotationTFLogLevel, the most talkative first.
+func TFLogLevels() []string { return []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} }
 
 // Labels on the children of a Workspace (Jobs, Pods, ConfigMaps, PersistentVolumeClaims). Writer: the runner service.
 const (
@@ -70,6 +78,6 @@ const (
 	FinalizerWorkspace = GroupName + "/workspace"
 	// FinalizerRunner keeps a Workspace and its Jobs until their Pods have provably ended and what they left is removed. Writer: the runner service.
 	FinalizerRunner = GroupName + "/runner"
-	// FinalizerResult keeps the Pod of an apply until its result is written on the Job. Writer: the runner service.
+	// FinalizerResult keeps the Pod of a run, also one that is deleted by force, until it has provably ended and its result is written on the Job. Writer: the runner service.
 	FinalizerResult = GroupName + "/result"
 )

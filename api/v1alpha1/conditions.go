@@ -177,6 +177,8 @@ const (
 	ReasonToolUnavailable Reason = "ToolUnavailable"
 	// ReasonStorageNotWritable: the run's volume cannot be written; look at its StorageClass and fsGroup support.
 	ReasonStorageNotWritable Reason = "StorageNotWritable"
+	// ReasonStorageFull: the run's volume, or its pod's own storage, is full; the message says how much is free where.
+	ReasonStorageFull Reason = "StorageFull"
 	// ReasonSealBroken: what was sealed does not match its digest; nothing was applied.
 	ReasonSealBroken Reason = "SealBroken"
 	// ReasonAlreadyUsed: the plan was claimed before; a plan is applied once at most.

@@ -20,6 +20,8 @@ const (
 	ConfigMapDiffers = "CONFIG_MAP_DIFFERS"
 	// LogsGone: the pod whose log was asked for is gone.
 	LogsGone = "LOGS_GONE"
+	// ReviewUnavailable: what people read of a plan cannot be had; the message says why.
+	ReviewUnavailable = "REVIEW_UNAVAILABLE"
 	// WorkspaceNotFound: no such Workspace, or not with this UID.
 	WorkspaceNotFound = "WORKSPACE_NOT_FOUND"
 	// RolloutNotFound: no such Rollout.
@@ -57,7 +59,7 @@ const (
 // Reasons has every reason, in the order above.
 func Reasons() []string {
 	return []string{
-		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, LogsGone,
+		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, LogsGone, ReviewUnavailable,
 		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, RemoteUnavailable, NoLeader,
 		Conflict, NotAwaitingApproval, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
 		DeadlineExceeded, Internal,

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	runnerv1alpha1 "magosproject.io/gen/magos/runner/v1alpha1"
@@ -49,7 +52,7 @@ func setup(ctx context.Context, kit *service.Kit, config *Config) error {
 	}
 	known := runs.New(runs.Config{
 		Cache: manager.GetCache(), API: manager.GetAPIReader(), Writer: manager.GetClient(),
-		Settings: settings, NodeLossGrace: config.NodeLossGrace, Now: time.Now,
+		Settings: settings, NodeLossGrace: config.NodeLossGrace, Now: time.Now, Log: logReader(pods),
 	})
 	if err := controller.Setup(manager, known, metrics, config.Workers); err != nil {
 		return err
@@ -62,4 +65,13 @@ func setup(ctx context.Context, kit *service.Kit, config *Config) error {
 	return kit.Serve(rpc.Rules(), func(registrar grpc.ServiceRegistrar) {
 		runnerv1alpha1.RegisterRunnerServiceServer(registrar, server)
 	})
+}
+
+// logReader reads the end of a log, as much as a message of the API server may reasonably have.
+func logReader(pods corev1client.PodsGetter) func(context.Context, types.NamespacedName, string, int64) ([]byte, error) {
+	return func(ctx context.Context, pod types.NamespacedName, container string, lines int64) ([]byte, error) {
+		return pods.Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+			Container: container, TailLines: &lines, LimitBytes: ptr.To[int64](4 << 20),
+		}).DoRaw(ctx)
+	}
 }

@@ -20,6 +20,8 @@ func TestTheChartOnAnAPIServer(t *testing.T) {
 	t.Run("steering a Rollout needs the right to", func(t *testing.T) { testSteering(t, s) })
 	t.Run("who approves is written down", func(t *testing.T) { testApprover(t, s) })
 	t.Run("intervals are durations", func(t *testing.T) { testDurations(t, s) })
+	t.Run("saying that a lost run has ended needs the right to destroy", func(t *testing.T) { testConfirmEnded(t, s) })
+	t.Run("log levels are those of the tools", func(t *testing.T) { testLogLevels(t, s) })
 	t.Run("Jobs of runs are what the runner says", func(t *testing.T) { testRunJobs(t, s) })
 	t.Run("pods of runs come from their Jobs", func(t *testing.T) { testRunPods(t, s) })
 	t.Run("people have the rights of their roles", func(t *testing.T) { testUserRoles(t, s) })
@@ -150,6 +152,41 @@ func testDurations(t *testing.T, s installed) {
 	}
 	born := newWorkspace(s.namespace, "born-wrong", map[string]string{magosv1alpha1.AnnotationGitPollInterval: "often"})
 	check(t, person.Create(t.Context(), born), refusal)
+}
+
+func testConfirmEnded(t *testing.T, s installed) {
+	w := s.workspace(t, "confirm-ended", nil)
+	confirm := func(value any) map[string]any { return map[string]any{magosv1alpha1.AnnotationConfirmEnded: value} }
+	const refusal = "needs the verb destroy on workspaces"
+	check(t, s.annotate(s.as(t, editor), w, confirm("run-1")), refusal)
+	for _, service := range []string{byWorkspace, byRollout} {
+		check(t, s.annotate(s.as(t, service), w, confirm("run-1")), refusal)
+	}
+	const both = "somebody-who-edits-and-destroys"
+	s.bind(t, "magos-editor", both)
+	s.bind(t, "magos-destroyer", both)
+	check(t, s.annotate(s.as(t, both), w, confirm("run-1")), "")
+	check(t, s.annotate(s.as(t, editor), w, map[string]any{"example.com/note": "beside a confirmation"}), "")
+	check(t, s.annotate(s.as(t, editor), w, confirm("run-2")), refusal)
+	check(t, s.annotate(s.as(t, editor), w, confirm(nil)), "")
+	born := newWorkspace(s.namespace, "born-confirmed", map[string]string{magosv1alpha1.AnnotationConfirmEnded: "run-1"})
+	check(t, s.as(t, editor).Create(t.Context(), born), refusal)
+}
+
+func testLogLevels(t *testing.T, s installed) {
+	w := s.workspace(t, "log-levels", nil)
+	person := s.as(t, editor)
+	level := func(value any) map[string]any { return map[string]any{magosv1alpha1.AnnotationTFLogLevel: value} }
+	for _, good := range magosv1alpha1.TFLogLevels() {
+		check(t, s.annotate(person, w, level(good), client.DryRunAll), "")
+	}
+	for _, bad := range []string{"", "debug", "ALL", "TRACE ", "JSON"} {
+		check(t, s.annotate(person, w, level(bad), client.DryRunAll), "write TRACE, DEBUG, INFO, WARN or ERROR")
+	}
+	check(t, s.annotate(person, w, level("DEBUG")), "")
+	check(t, s.annotate(person, w, level(nil)), "")
+	born := newWorkspace(s.namespace, "born-loud", map[string]string{magosv1alpha1.AnnotationTFLogLevel: "loud"})
+	check(t, person.Create(t.Context(), born), "write TRACE, DEBUG, INFO, WARN or ERROR")
 }
 
 func testUserRoles(t *testing.T, s installed) {

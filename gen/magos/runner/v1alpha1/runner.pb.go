@@ -535,7 +535,9 @@ type StartRunRequest struct {
 	// Required. How long the tool may run before it is interrupted.
 	Timeout *durationpb.Duration `protobuf:"bytes,9,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The digest of what the plan sealed. Required for an apply, absent for a plan.
-	PlanDigest    string `protobuf:"bytes,10,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	PlanDigest string `protobuf:"bytes,10,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
+	// How much the tool says of its own doings (TF_LOG): TRACE, DEBUG, INFO, WARN, ERROR, or empty for nothing.
+	TfLogLevel    string `protobuf:"bytes,11,opt,name=tf_log_level,json=tfLogLevel,proto3" json:"tf_log_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +642,13 @@ func (x *StartRunRequest) GetPlanDigest() string {
 	return ""
 }
 
+func (x *StartRunRequest) GetTfLogLevel() string {
+	if x != nil {
+		return x.TfLogLevel
+	}
+	return ""
+}
+
 // StartRunResponse has the state of the Job that was made or found.
 type StartRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -694,7 +703,15 @@ type PlanResult struct {
 	// Whether there is nothing to apply at all: no change, move, import, forget, output or action.
 	Empty bool `protobuf:"varint,2,opt,name=empty,proto3" json:"empty,omitempty"`
 	// What it would do.
-	Changes       *v1alpha1.Changes `protobuf:"bytes,3,opt,name=changes,proto3" json:"changes,omitempty"`
+	Changes *v1alpha1.Changes `protobuf:"bytes,3,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Whether GetPlan has the plan for people to read. One that changes something and cannot be read must not be approved.
+	Reviewable bool `protobuf:"varint,4,opt,name=reviewable,proto3" json:"reviewable,omitempty"`
+	// Why it cannot be read; empty where it can, or where there is nothing to apply.
+	UnreviewableBecause string `protobuf:"bytes,5,opt,name=unreviewable_because,json=unreviewableBecause,proto3" json:"unreviewable_because,omitempty"`
+	// The addresses of resources that somebody changed or removed since the last apply, as the tool found them; at most 20 and about 700 bytes of them.
+	DriftedResources []string `protobuf:"bytes,6,rep,name=drifted_resources,json=driftedResources,proto3" json:"drifted_resources,omitempty"`
+	// How many such resources there are.
+	DriftedTotal  int32 `protobuf:"varint,7,opt,name=drifted_total,json=driftedTotal,proto3" json:"drifted_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -748,6 +765,34 @@ func (x *PlanResult) GetChanges() *v1alpha1.Changes {
 		return x.Changes
 	}
 	return nil
+}
+
+func (x *PlanResult) GetReviewable() bool {
+	if x != nil {
+		return x.Reviewable
+	}
+	return false
+}
+
+func (x *PlanResult) GetUnreviewableBecause() string {
+	if x != nil {
+		return x.UnreviewableBecause
+	}
+	return ""
+}
+
+func (x *PlanResult) GetDriftedResources() []string {
+	if x != nil {
+		return x.DriftedResources
+	}
+	return nil
+}
+
+func (x *PlanResult) GetDriftedTotal() int32 {
+	if x != nil {
+		return x.DriftedTotal
+	}
+	return 0
 }
 
 // Run is what is known of one phase of a run.
@@ -1153,6 +1198,326 @@ func (x *CancelRunResponse) GetRun() *Run {
 	return nil
 }
 
+// ListRunsRequest names a Workspace.
+type ListRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Required. Its name.
+	Workspace     string `protobuf:"bytes,2,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsRequest) Reset() {
+	*x = ListRunsRequest{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsRequest) ProtoMessage() {}
+
+func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunsRequest) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListRunsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetWorkspace() string {
+	if x != nil {
+		return x.Workspace
+	}
+	return ""
+}
+
+// ListRunsResponse has its runs.
+type ListRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The phases of runs, the newest first; of one run the apply comes before its plan.
+	Runs          []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsResponse) Reset() {
+	*x = ListRunsResponse{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsResponse) ProtoMessage() {}
+
+func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunsResponse) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListRunsResponse) GetRuns() []*Run {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// GetPlanRequest names a run.
+type GetPlanRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Workspace.
+	Workspace *v1alpha1.WorkspaceRef `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// Required. The run's ID.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanRequest) Reset() {
+	*x = GetPlanRequest{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanRequest) ProtoMessage() {}
+
+func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
+func (*GetPlanRequest) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetPlanRequest) GetWorkspace() *v1alpha1.WorkspaceRef {
+	if x != nil {
+		return x.Workspace
+	}
+	return nil
+}
+
+func (x *GetPlanRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// GetPlanResponse is what a person reads of a plan. It is of the very digest that an apply asks for.
+type GetPlanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The digest of what the plan sealed.
+	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What happens to which resource, in the plan's order; cut where there are very many.
+	Changes []*ResourceChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	// How many there are.
+	ChangesTotal int32 `protobuf:"varint,3,opt,name=changes_total,json=changesTotal,proto3" json:"changes_total,omitempty"`
+	// The plan as the tool prints it, as UTF-8; cut at the end of a line where it is very long.
+	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// How many bytes the whole text has.
+	TextBytes     int64 `protobuf:"varint,5,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPlanResponse) Reset() {
+	*x = GetPlanResponse{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPlanResponse) ProtoMessage() {}
+
+func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPlanResponse.ProtoReflect.Descriptor instead.
+func (*GetPlanResponse) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetPlanResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *GetPlanResponse) GetChanges() []*ResourceChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *GetPlanResponse) GetChangesTotal() int32 {
+	if x != nil {
+		return x.ChangesTotal
+	}
+	return 0
+}
+
+func (x *GetPlanResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *GetPlanResponse) GetTextBytes() int64 {
+	if x != nil {
+		return x.TextBytes
+	}
+	return 0
+}
+
+// ResourceChange is what happens to one resource. It holds no values.
+type ResourceChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The resource's address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// The address that it is moved from; empty where it is not moved.
+	PreviousAddress string `protobuf:"bytes,2,opt,name=previous_address,json=previousAddress,proto3" json:"previous_address,omitempty"`
+	// What is done, in order: no-op, create, read, update, delete, forget, or a word that a newer tool uses.
+	Actions []string `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
+	// Whether it is imported.
+	Imported bool `protobuf:"varint,4,opt,name=imported,proto3" json:"imported,omitempty"`
+	// Why the tool replaces or deletes it, in the tool's own words such as delete_because_no_resource_config; may be empty.
+	ActionReason  string `protobuf:"bytes,5,opt,name=action_reason,json=actionReason,proto3" json:"action_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceChange) Reset() {
+	*x = ResourceChange{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceChange) ProtoMessage() {}
+
+func (x *ResourceChange) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
+func (*ResourceChange) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ResourceChange) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ResourceChange) GetPreviousAddress() string {
+	if x != nil {
+		return x.PreviousAddress
+	}
+	return ""
+}
+
+func (x *ResourceChange) GetActions() []string {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *ResourceChange) GetImported() bool {
+	if x != nil {
+		return x.Imported
+	}
+	return false
+}
+
+func (x *ResourceChange) GetActionReason() string {
+	if x != nil {
+		return x.ActionReason
+	}
+	return ""
+}
+
 // StreamLogsRequest names a phase of a run.
 type StreamLogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1168,7 +1533,7 @@ type StreamLogsRequest struct {
 
 func (x *StreamLogsRequest) Reset() {
 	*x = StreamLogsRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1545,7 @@ func (x *StreamLogsRequest) String() string {
 func (*StreamLogsRequest) ProtoMessage() {}
 
 func (x *StreamLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1558,7 @@ func (x *StreamLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamLogsRequest.ProtoReflect.Descriptor instead.
 func (*StreamLogsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{15}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StreamLogsRequest) GetKey() *RunKey {
@@ -1220,15 +1585,19 @@ func (x *StreamLogsRequest) GetContainer() string {
 // StreamLogsResponse is the next piece of the log.
 type StreamLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 64 KiB, cut anywhere, byte for byte as the container wrote it.
-	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// At most 64 KiB, cut anywhere, byte for byte as the container wrote it. Empty where missing is set.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Something that the container wrote here is gone: the kubelet keeps the end of a long log only.
+	Missing bool `protobuf:"varint,2,opt,name=missing,proto3" json:"missing,omitempty"`
+	// About how many bytes are missing; 0 where that is not known.
+	MissingBytes  int64 `protobuf:"varint,3,opt,name=missing_bytes,json=missingBytes,proto3" json:"missing_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StreamLogsResponse) Reset() {
 	*x = StreamLogsResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1609,7 @@ func (x *StreamLogsResponse) String() string {
 func (*StreamLogsResponse) ProtoMessage() {}
 
 func (x *StreamLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1622,7 @@ func (x *StreamLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamLogsResponse.ProtoReflect.Descriptor instead.
 func (*StreamLogsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{16}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StreamLogsResponse) GetData() []byte {
@@ -1261,6 +1630,20 @@ func (x *StreamLogsResponse) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *StreamLogsResponse) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
+}
+
+func (x *StreamLogsResponse) GetMissingBytes() int64 {
+	if x != nil {
+		return x.MissingBytes
+	}
+	return 0
 }
 
 var File_magos_runner_v1alpha1_runner_proto protoreflect.FileDescriptor
@@ -1289,7 +1672,7 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x12E\n" +
 	"\x0esecret_key_ref\x18\x03 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\fsecretKeyRef\x12L\n" +
 	"\x12config_map_key_ref\x18\x04 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\x0fconfigMapKeyRefB\b\n" +
-	"\x06source\"\xf9\x04\n" +
+	"\x06source\"\x9b\x05\n" +
 	"\x0fStartRunRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x06source\x18\x02 \x01(\v2\x1d.magos.runner.v1alpha1.SourceR\x06source\x12/\n" +
@@ -1303,17 +1686,25 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1f\n" +
 	"\vplan_digest\x18\n" +
 	" \x01(\tR\n" +
-	"planDigest\x1aA\n" +
+	"planDigest\x12 \n" +
+	"\ftf_log_level\x18\v \x01(\tR\n" +
+	"tfLogLevel\x1aA\n" +
 	"\x13PodAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
 	"\x10StartRunResponse\x12,\n" +
-	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"r\n" +
+	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"\x97\x02\n" +
 	"\n" +
 	"PlanResult\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x14\n" +
 	"\x05empty\x18\x02 \x01(\bR\x05empty\x126\n" +
-	"\achanges\x18\x03 \x01(\v2\x1c.magos.core.v1alpha1.ChangesR\achanges\"\xbf\x03\n" +
+	"\achanges\x18\x03 \x01(\v2\x1c.magos.core.v1alpha1.ChangesR\achanges\x12\x1e\n" +
+	"\n" +
+	"reviewable\x18\x04 \x01(\bR\n" +
+	"reviewable\x121\n" +
+	"\x14unreviewable_because\x18\x05 \x01(\tR\x13unreviewableBecause\x12+\n" +
+	"\x11drifted_resources\x18\x06 \x03(\tR\x10driftedResources\x12#\n" +
+	"\rdrifted_total\x18\a \x01(\x05R\fdriftedTotal\"\xbf\x03\n" +
 	"\x03Run\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.magos.runner.v1alpha1.RunStateR\x05state\x12\x16\n" +
@@ -1340,13 +1731,36 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x10CancelRunRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\"A\n" +
 	"\x11CancelRunResponse\x12,\n" +
-	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"z\n" +
+	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"M\n" +
+	"\x0fListRunsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1c\n" +
+	"\tworkspace\x18\x02 \x01(\tR\tworkspace\"B\n" +
+	"\x10ListRunsResponse\x12.\n" +
+	"\x04runs\x18\x01 \x03(\v2\x1a.magos.runner.v1alpha1.RunR\x04runs\"h\n" +
+	"\x0eGetPlanRequest\x12?\n" +
+	"\tworkspace\x18\x01 \x01(\v2!.magos.core.v1alpha1.WorkspaceRefR\tworkspace\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\xc2\x01\n" +
+	"\x0fGetPlanResponse\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12?\n" +
+	"\achanges\x18\x02 \x03(\v2%.magos.runner.v1alpha1.ResourceChangeR\achanges\x12#\n" +
+	"\rchanges_total\x18\x03 \x01(\x05R\fchangesTotal\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\x12\x1d\n" +
+	"\n" +
+	"text_bytes\x18\x05 \x01(\x03R\ttextBytes\"\xb0\x01\n" +
+	"\x0eResourceChange\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12)\n" +
+	"\x10previous_address\x18\x02 \x01(\tR\x0fpreviousAddress\x12\x18\n" +
+	"\aactions\x18\x03 \x03(\tR\aactions\x12\x1a\n" +
+	"\bimported\x18\x04 \x01(\bR\bimported\x12#\n" +
+	"\raction_reason\x18\x05 \x01(\tR\factionReason\"z\n" +
 	"\x11StreamLogsRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x1c\n" +
-	"\tcontainer\x18\x03 \x01(\tR\tcontainer\"(\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\"g\n" +
 	"\x12StreamLogsResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data*?\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x18\n" +
+	"\amissing\x18\x02 \x01(\bR\amissing\x12#\n" +
+	"\rmissing_bytes\x18\x03 \x01(\x03R\fmissingBytes*?\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1358,12 +1772,14 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x11RUN_STATE_RUNNING\x10\x02\x12\x17\n" +
 	"\x13RUN_STATE_SUCCEEDED\x10\x03\x12\x14\n" +
 	"\x10RUN_STATE_FAILED\x10\x04\x12\x12\n" +
-	"\x0eRUN_STATE_VOID\x10\x052\xea\x03\n" +
+	"\x0eRUN_STATE_VOID\x10\x052\xa1\x05\n" +
 	"\rRunnerService\x12[\n" +
 	"\bStartRun\x12&.magos.runner.v1alpha1.StartRunRequest\x1a'.magos.runner.v1alpha1.StartRunResponse\x12U\n" +
 	"\x06GetRun\x12$.magos.runner.v1alpha1.GetRunRequest\x1a%.magos.runner.v1alpha1.GetRunResponse\x12`\n" +
 	"\tWatchRuns\x12'.magos.runner.v1alpha1.WatchRunsRequest\x1a(.magos.runner.v1alpha1.WatchRunsResponse0\x01\x12^\n" +
-	"\tCancelRun\x12'.magos.runner.v1alpha1.CancelRunRequest\x1a(.magos.runner.v1alpha1.CancelRunResponse\x12c\n" +
+	"\tCancelRun\x12'.magos.runner.v1alpha1.CancelRunRequest\x1a(.magos.runner.v1alpha1.CancelRunResponse\x12[\n" +
+	"\bListRuns\x12&.magos.runner.v1alpha1.ListRunsRequest\x1a'.magos.runner.v1alpha1.ListRunsResponse\x12X\n" +
+	"\aGetPlan\x12%.magos.runner.v1alpha1.GetPlanRequest\x1a&.magos.runner.v1alpha1.GetPlanResponse\x12c\n" +
 	"\n" +
 	"StreamLogs\x12(.magos.runner.v1alpha1.StreamLogsRequest\x1a).magos.runner.v1alpha1.StreamLogsResponse0\x01B:Z8magosproject.io/gen/magos/runner/v1alpha1;runnerv1alpha1b\x06proto3"
 
@@ -1380,7 +1796,7 @@ func file_magos_runner_v1alpha1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_magos_runner_v1alpha1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_magos_runner_v1alpha1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_magos_runner_v1alpha1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_magos_runner_v1alpha1_runner_proto_goTypes = []any{
 	(Phase)(0),                    // 0: magos.runner.v1alpha1.Phase
 	(RunState)(0),                 // 1: magos.runner.v1alpha1.RunState
@@ -1399,56 +1815,68 @@ var file_magos_runner_v1alpha1_runner_proto_goTypes = []any{
 	(*WatchRunsResponse)(nil),     // 14: magos.runner.v1alpha1.WatchRunsResponse
 	(*CancelRunRequest)(nil),      // 15: magos.runner.v1alpha1.CancelRunRequest
 	(*CancelRunResponse)(nil),     // 16: magos.runner.v1alpha1.CancelRunResponse
-	(*StreamLogsRequest)(nil),     // 17: magos.runner.v1alpha1.StreamLogsRequest
-	(*StreamLogsResponse)(nil),    // 18: magos.runner.v1alpha1.StreamLogsResponse
-	nil,                           // 19: magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
-	(*v1alpha1.WorkspaceRef)(nil), // 20: magos.core.v1alpha1.WorkspaceRef
-	(v1alpha1.Engine)(0),          // 21: magos.core.v1alpha1.Engine
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*v1alpha1.Changes)(nil),      // 23: magos.core.v1alpha1.Changes
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*ListRunsRequest)(nil),       // 17: magos.runner.v1alpha1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 18: magos.runner.v1alpha1.ListRunsResponse
+	(*GetPlanRequest)(nil),        // 19: magos.runner.v1alpha1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 20: magos.runner.v1alpha1.GetPlanResponse
+	(*ResourceChange)(nil),        // 21: magos.runner.v1alpha1.ResourceChange
+	(*StreamLogsRequest)(nil),     // 22: magos.runner.v1alpha1.StreamLogsRequest
+	(*StreamLogsResponse)(nil),    // 23: magos.runner.v1alpha1.StreamLogsResponse
+	nil,                           // 24: magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
+	(*v1alpha1.WorkspaceRef)(nil), // 25: magos.core.v1alpha1.WorkspaceRef
+	(v1alpha1.Engine)(0),          // 26: magos.core.v1alpha1.Engine
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*v1alpha1.Changes)(nil),      // 28: magos.core.v1alpha1.Changes
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_magos_runner_v1alpha1_runner_proto_depIdxs = []int32{
-	20, // 0: magos.runner.v1alpha1.RunKey.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
+	25, // 0: magos.runner.v1alpha1.RunKey.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
 	0,  // 1: magos.runner.v1alpha1.RunKey.phase:type_name -> magos.runner.v1alpha1.Phase
-	21, // 2: magos.runner.v1alpha1.Tool.engine:type_name -> magos.core.v1alpha1.Engine
+	26, // 2: magos.runner.v1alpha1.Tool.engine:type_name -> magos.core.v1alpha1.Engine
 	5,  // 3: magos.runner.v1alpha1.Variable.secret_key_ref:type_name -> magos.runner.v1alpha1.KeyRef
 	5,  // 4: magos.runner.v1alpha1.Variable.config_map_key_ref:type_name -> magos.runner.v1alpha1.KeyRef
 	2,  // 5: magos.runner.v1alpha1.StartRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
 	3,  // 6: magos.runner.v1alpha1.StartRunRequest.source:type_name -> magos.runner.v1alpha1.Source
 	4,  // 7: magos.runner.v1alpha1.StartRunRequest.tool:type_name -> magos.runner.v1alpha1.Tool
 	6,  // 8: magos.runner.v1alpha1.StartRunRequest.variables:type_name -> magos.runner.v1alpha1.Variable
-	19, // 9: magos.runner.v1alpha1.StartRunRequest.pod_annotations:type_name -> magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
-	22, // 10: magos.runner.v1alpha1.StartRunRequest.timeout:type_name -> google.protobuf.Duration
+	24, // 9: magos.runner.v1alpha1.StartRunRequest.pod_annotations:type_name -> magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
+	27, // 10: magos.runner.v1alpha1.StartRunRequest.timeout:type_name -> google.protobuf.Duration
 	10, // 11: magos.runner.v1alpha1.StartRunResponse.run:type_name -> magos.runner.v1alpha1.Run
-	23, // 12: magos.runner.v1alpha1.PlanResult.changes:type_name -> magos.core.v1alpha1.Changes
+	28, // 12: magos.runner.v1alpha1.PlanResult.changes:type_name -> magos.core.v1alpha1.Changes
 	2,  // 13: magos.runner.v1alpha1.Run.key:type_name -> magos.runner.v1alpha1.RunKey
 	1,  // 14: magos.runner.v1alpha1.Run.state:type_name -> magos.runner.v1alpha1.RunState
 	9,  // 15: magos.runner.v1alpha1.Run.plan:type_name -> magos.runner.v1alpha1.PlanResult
-	24, // 16: magos.runner.v1alpha1.Run.created_at:type_name -> google.protobuf.Timestamp
-	24, // 17: magos.runner.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
-	24, // 18: magos.runner.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	29, // 16: magos.runner.v1alpha1.Run.created_at:type_name -> google.protobuf.Timestamp
+	29, // 17: magos.runner.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
+	29, // 18: magos.runner.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
 	2,  // 19: magos.runner.v1alpha1.GetRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
 	10, // 20: magos.runner.v1alpha1.GetRunResponse.run:type_name -> magos.runner.v1alpha1.Run
 	10, // 21: magos.runner.v1alpha1.WatchRunsResponse.run:type_name -> magos.runner.v1alpha1.Run
 	2,  // 22: magos.runner.v1alpha1.CancelRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
 	10, // 23: magos.runner.v1alpha1.CancelRunResponse.run:type_name -> magos.runner.v1alpha1.Run
-	2,  // 24: magos.runner.v1alpha1.StreamLogsRequest.key:type_name -> magos.runner.v1alpha1.RunKey
-	7,  // 25: magos.runner.v1alpha1.RunnerService.StartRun:input_type -> magos.runner.v1alpha1.StartRunRequest
-	11, // 26: magos.runner.v1alpha1.RunnerService.GetRun:input_type -> magos.runner.v1alpha1.GetRunRequest
-	13, // 27: magos.runner.v1alpha1.RunnerService.WatchRuns:input_type -> magos.runner.v1alpha1.WatchRunsRequest
-	15, // 28: magos.runner.v1alpha1.RunnerService.CancelRun:input_type -> magos.runner.v1alpha1.CancelRunRequest
-	17, // 29: magos.runner.v1alpha1.RunnerService.StreamLogs:input_type -> magos.runner.v1alpha1.StreamLogsRequest
-	8,  // 30: magos.runner.v1alpha1.RunnerService.StartRun:output_type -> magos.runner.v1alpha1.StartRunResponse
-	12, // 31: magos.runner.v1alpha1.RunnerService.GetRun:output_type -> magos.runner.v1alpha1.GetRunResponse
-	14, // 32: magos.runner.v1alpha1.RunnerService.WatchRuns:output_type -> magos.runner.v1alpha1.WatchRunsResponse
-	16, // 33: magos.runner.v1alpha1.RunnerService.CancelRun:output_type -> magos.runner.v1alpha1.CancelRunResponse
-	18, // 34: magos.runner.v1alpha1.RunnerService.StreamLogs:output_type -> magos.runner.v1alpha1.StreamLogsResponse
-	30, // [30:35] is the sub-list for method output_type
-	25, // [25:30] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	10, // 24: magos.runner.v1alpha1.ListRunsResponse.runs:type_name -> magos.runner.v1alpha1.Run
+	25, // 25: magos.runner.v1alpha1.GetPlanRequest.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
+	21, // 26: magos.runner.v1alpha1.GetPlanResponse.changes:type_name -> magos.runner.v1alpha1.ResourceChange
+	2,  // 27: magos.runner.v1alpha1.StreamLogsRequest.key:type_name -> magos.runner.v1alpha1.RunKey
+	7,  // 28: magos.runner.v1alpha1.RunnerService.StartRun:input_type -> magos.runner.v1alpha1.StartRunRequest
+	11, // 29: magos.runner.v1alpha1.RunnerService.GetRun:input_type -> magos.runner.v1alpha1.GetRunRequest
+	13, // 30: magos.runner.v1alpha1.RunnerService.WatchRuns:input_type -> magos.runner.v1alpha1.WatchRunsRequest
+	15, // 31: magos.runner.v1alpha1.RunnerService.CancelRun:input_type -> magos.runner.v1alpha1.CancelRunRequest
+	17, // 32: magos.runner.v1alpha1.RunnerService.ListRuns:input_type -> magos.runner.v1alpha1.ListRunsRequest
+	19, // 33: magos.runner.v1alpha1.RunnerService.GetPlan:input_type -> magos.runner.v1alpha1.GetPlanRequest
+	22, // 34: magos.runner.v1alpha1.RunnerService.StreamLogs:input_type -> magos.runner.v1alpha1.StreamLogsRequest
+	8,  // 35: magos.runner.v1alpha1.RunnerService.StartRun:output_type -> magos.runner.v1alpha1.StartRunResponse
+	12, // 36: magos.runner.v1alpha1.RunnerService.GetRun:output_type -> magos.runner.v1alpha1.GetRunResponse
+	14, // 37: magos.runner.v1alpha1.RunnerService.WatchRuns:output_type -> magos.runner.v1alpha1.WatchRunsResponse
+	16, // 38: magos.runner.v1alpha1.RunnerService.CancelRun:output_type -> magos.runner.v1alpha1.CancelRunResponse
+	18, // 39: magos.runner.v1alpha1.RunnerService.ListRuns:output_type -> magos.runner.v1alpha1.ListRunsResponse
+	20, // 40: magos.runner.v1alpha1.RunnerService.GetPlan:output_type -> magos.runner.v1alpha1.GetPlanResponse
+	23, // 41: magos.runner.v1alpha1.RunnerService.StreamLogs:output_type -> magos.runner.v1alpha1.StreamLogsResponse
+	35, // [35:42] is the sub-list for method output_type
+	28, // [28:35] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_magos_runner_v1alpha1_runner_proto_init() }
@@ -1467,7 +1895,7 @@ func file_magos_runner_v1alpha1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_runner_v1alpha1_runner_proto_rawDesc), len(file_magos_runner_v1alpha1_runner_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

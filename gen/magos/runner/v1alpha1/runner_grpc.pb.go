@@ -25,6 +25,8 @@ const (
 	RunnerService_GetRun_FullMethodName     = "/magos.runner.v1alpha1.RunnerService/GetRun"
 	RunnerService_WatchRuns_FullMethodName  = "/magos.runner.v1alpha1.RunnerService/WatchRuns"
 	RunnerService_CancelRun_FullMethodName  = "/magos.runner.v1alpha1.RunnerService/CancelRun"
+	RunnerService_ListRuns_FullMethodName   = "/magos.runner.v1alpha1.RunnerService/ListRuns"
+	RunnerService_GetPlan_FullMethodName    = "/magos.runner.v1alpha1.RunnerService/GetPlan"
 	RunnerService_StreamLogs_FullMethodName = "/magos.runner.v1alpha1.RunnerService/StreamLogs"
 )
 
@@ -58,7 +60,19 @@ type RunnerServiceClient interface {
 	// May be called by: who has the verb cancel on the workspaces of the namespace.
 	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (the Workspace does not exist with this UID).
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
-	// StreamLogs sends the log of the run's tool, live while it runs, and after its end while the pod exists.
+	// ListRuns lists the phases of a Workspace's runs that are still known, the newest first: those of the last three runs, of the present one and of the
+	// last that was applied.
+	// May be called by: who may get the Workspace.
+	// Codes: INVALID_ARGUMENT. A Workspace that does not exist has no runs.
+	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// GetPlan has what a person reads before approving a plan: its changes, and its text with the values left out that the module declares sensitive.
+	// It is kept as long as the run's plan is known to ListRuns. A plan that changes nothing has none.
+	// May be called by: who may get workspaces/plan in the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such plan), FAILED_PRECONDITION (REVIEW_UNAVAILABLE: the plan has not ended well, changes
+	// nothing, or what was to be read of it could not be kept or is gone; the message says which. Such a plan is not approvable).
+	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*GetPlanResponse, error)
+	// StreamLogs sends the log of the run's tool, live while it runs, and after its end while the pod exists. What the kubelet has rotated away is said
+	// to be missing where it was. A stream that breaks on the way from the kubelet is taken up again where it broke.
 	// May be called by: who may get workspaces/log in the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such Job, or LOGS_GONE: its pod is gone), RESOURCE_EXHAUSTED never: a slow reader slows the stream.
 	StreamLogs(ctx context.Context, in *StreamLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamLogsResponse], error)
@@ -121,6 +135,26 @@ func (c *runnerServiceClient) CancelRun(ctx context.Context, in *CancelRunReques
 	return out, nil
 }
 
+func (c *runnerServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunsResponse)
+	err := c.cc.Invoke(ctx, RunnerService_ListRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runnerServiceClient) GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*GetPlanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPlanResponse)
+	err := c.cc.Invoke(ctx, RunnerService_GetPlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *runnerServiceClient) StreamLogs(ctx context.Context, in *StreamLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamLogsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &RunnerService_ServiceDesc.Streams[1], RunnerService_StreamLogs_FullMethodName, cOpts...)
@@ -170,7 +204,19 @@ type RunnerServiceServer interface {
 	// May be called by: who has the verb cancel on the workspaces of the namespace.
 	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (the Workspace does not exist with this UID).
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
-	// StreamLogs sends the log of the run's tool, live while it runs, and after its end while the pod exists.
+	// ListRuns lists the phases of a Workspace's runs that are still known, the newest first: those of the last three runs, of the present one and of the
+	// last that was applied.
+	// May be called by: who may get the Workspace.
+	// Codes: INVALID_ARGUMENT. A Workspace that does not exist has no runs.
+	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// GetPlan has what a person reads before approving a plan: its changes, and its text with the values left out that the module declares sensitive.
+	// It is kept as long as the run's plan is known to ListRuns. A plan that changes nothing has none.
+	// May be called by: who may get workspaces/plan in the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such plan), FAILED_PRECONDITION (REVIEW_UNAVAILABLE: the plan has not ended well, changes
+	// nothing, or what was to be read of it could not be kept or is gone; the message says which. Such a plan is not approvable).
+	GetPlan(context.Context, *GetPlanRequest) (*GetPlanResponse, error)
+	// StreamLogs sends the log of the run's tool, live while it runs, and after its end while the pod exists. What the kubelet has rotated away is said
+	// to be missing where it was. A stream that breaks on the way from the kubelet is taken up again where it broke.
 	// May be called by: who may get workspaces/log in the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such Job, or LOGS_GONE: its pod is gone), RESOURCE_EXHAUSTED never: a slow reader slows the stream.
 	StreamLogs(*StreamLogsRequest, grpc.ServerStreamingServer[StreamLogsResponse]) error
@@ -195,6 +241,12 @@ func (UnimplementedRunnerServiceServer) WatchRuns(*WatchRunsRequest, grpc.Server
 }
 func (UnimplementedRunnerServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
+}
+func (UnimplementedRunnerServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedRunnerServiceServer) GetPlan(context.Context, *GetPlanRequest) (*GetPlanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPlan not implemented")
 }
 func (UnimplementedRunnerServiceServer) StreamLogs(*StreamLogsRequest, grpc.ServerStreamingServer[StreamLogsResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamLogs not implemented")
@@ -285,6 +337,42 @@ func _RunnerService_CancelRun_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunnerService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunnerServiceServer).ListRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunnerService_ListRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunnerServiceServer).ListRuns(ctx, req.(*ListRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunnerService_GetPlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunnerServiceServer).GetPlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunnerService_GetPlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunnerServiceServer).GetPlan(ctx, req.(*GetPlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RunnerService_StreamLogs_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(StreamLogsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -314,6 +402,14 @@ var RunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelRun",
 			Handler:    _RunnerService_CancelRun_Handler,
+		},
+		{
+			MethodName: "ListRuns",
+			Handler:    _RunnerService_ListRuns_Handler,
+		},
+		{
+			MethodName: "GetPlan",
+			Handler:    _RunnerService_GetPlan_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -68,13 +68,20 @@ func story(t *testing.T, n int, moment crash.Moment) bool {
 	}
 	w.record(run, v1alpha1.RunPlanning, "")
 	step("starting the plan", start(runspec.PhasePlan, ""))
-	w.kubelet(w.makePod(w.job(run, runspec.PhasePlan)), corev1.PodSucceeded, exited(0, planned(run, "sha256:12345678")))
+	pod := w.makePod(w.job(run, runspec.PhasePlan))
+	w.kubelet(pod, corev1.PodSucceeded, exited(0, w.plannedForReview(pod, run)))
 	step("reading the plan", w.settle)
 	expectResult(w, run, runspec.PhasePlan)
+	if _, err := w.review(run); err != nil {
+		t.Errorf("the plan cannot be read: %v", err)
+	}
+	if pod := w.pod(pod.Name); len(pod.Finalizers) != 0 {
+		t.Errorf("the plan's pod is still held by %v", pod.Finalizers)
+	}
 
 	w.record(run, v1alpha1.RunApplying, "sha256:12345678")
 	step("starting the apply", start(runspec.PhaseApply, "sha256:12345678"))
-	pod := w.makePod(w.job(run, runspec.PhaseApply))
+	pod = w.makePod(w.job(run, runspec.PhaseApply))
 	w.kubelet(pod, corev1.PodSucceeded, exited(0, ""))
 	step("reading the apply", w.settle)
 	expectResult(w, run, runspec.PhaseApply)

@@ -42,13 +42,15 @@ type world struct {
 	runner client.WithWatch
 	// api reads for the runner what it does not read from its cache; nil for the same client.
 	api client.Reader
+	// logs has what keeper printed, by the name of its pod.
+	logs map[string]func() ([]byte, error)
 	// podsMade has the Jobs for which the Job controller, that is the test, made a pod.
 	podsMade map[types.UID]string
 }
 
 func newWorld(t *testing.T) *world {
 	admin := testcluster.Client(t, config)
-	w := &world{t: t, admin: admin, runner: admin, namespace: testcluster.Namespace(t, admin), now: time.Now(), podsMade: map[types.UID]string{}}
+	w := &world{t: t, admin: admin, runner: admin, namespace: testcluster.Namespace(t, admin), now: time.Now(), podsMade: map[types.UID]string{}, logs: map[string]func() ([]byte, error){}}
 	// Every pod of the tests passes the restricted Pod Security Standard, or is refused here.
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
 	w.must(admin.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
@@ -82,6 +84,12 @@ func (w *world) runs() *runs.Runs {
 		Cache: w.runner, API: api, Writer: w.runner,
 		Settings:      execution.Settings{RunImage: "run:1", PullPolicy: corev1.PullIfNotPresent, PlanGrace: time.Minute, ApplyGrace: 10 * time.Minute, StorageSize: quantity},
 		NodeLossGrace: 5 * time.Minute, Now: func() time.Time { return w.now },
+		Log: func(_ context.Context, pod types.NamespacedName, container string, lines int64) ([]byte, error) {
+			if log := w.logs[pod.Name]; log != nil && container == runspec.ContainerKeeper && lines >= 100 {
+				return log()
+			}
+			return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+		},
 	})
 }
 
@@ -158,9 +166,11 @@ func (w *world) kubelet(pod *corev1.Pod, phase corev1.PodPhase, state func(conta
 	pod.Status.Phase = phase
 	pod.Status.ContainerStatuses = nil
 	for _, c := range pod.Spec.Containers {
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: "x", ContainerID: "containerd://" + c.Name, State: state(c.Name),
-		})
+		status := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "x", ContainerID: "containerd://" + c.Name, State: state(c.Name)}
+		if end := status.State.Terminated; end != nil && end.StartedAt.IsZero() {
+			status.ContainerID = ""
+		}
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	}
 	w.must(w.admin.Status().Update(w.t.Context(), pod))
 }
@@ -177,6 +187,11 @@ func exited(code int32, keeper string) func(string) corev1.ContainerState {
 		}
 		return corev1.ContainerState{Terminated: end}
 	}
+}
+
+// neverRan is how a kubelet reports the containers of a pod that was deleted before it started.
+func neverRan(string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
 }
 
 func planned(run, digest string) string {

@@ -96,6 +96,9 @@ func (c *Jobs) record(ctx context.Context, o execution.Observation, j execution.
 }
 
 func (c *Jobs) write(ctx context.Context, job *batchv1.Job, result execution.Result) error {
+	if err := c.Runs.KeepReview(ctx, job, &result); err != nil {
+		return err
+	}
 	if result.Plan != nil && result.Node != "" {
 		arch, err := c.Runs.NodeArch(ctx, result.Node)
 		if err != nil {

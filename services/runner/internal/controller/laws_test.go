@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,9 @@ func TestCancelOfAPendingRunHoldsTheNextUntilTheJobControllerKnows(t *testing.T)
 	w.refused("while its pod is there", err, codes.FailedPrecondition, rpcerr.RunStillLive)
 	w.must(w.admin.Delete(t.Context(), w.pod(pod.Name), client.GracePeriodSeconds(0)))
 	_, err = w.start(two, runspec.PhasePlan, "")
+	w.refused("while its kubelet may still start it", err, codes.FailedPrecondition, rpcerr.RunStillLive)
+	w.kubelet(pod, corev1.PodFailed, neverRan)
+	_, err = w.start(two, runspec.PhasePlan, "")
 	w.refused("before the Job controller knows", err, codes.FailedPrecondition, rpcerr.RunStillLive)
 
 	job := w.job(one, runspec.PhasePlan)
@@ -276,7 +280,7 @@ func TestFinishedJobReadAgainByARestartedRunnerIsTheSame(t *testing.T) {
 	w.must(w.admin.Delete(t.Context(), w.pod(pod.Name), client.GracePeriodSeconds(0)))
 	w.now = w.now.Add(time.Hour)
 	w.must(w.settle())
-	if second := w.get(run, runspec.PhasePlan); second.State != first.State || *second.Plan != *first.Plan || !second.FinishedAt.Equal(first.FinishedAt) || second.Pod != first.Pod {
+	if second := w.get(run, runspec.PhasePlan); second.State != first.State || !reflect.DeepEqual(second.Plan, first.Plan) || !second.FinishedAt.Equal(first.FinishedAt) || second.Pod != first.Pod {
 		t.Errorf("first %+v, then %+v", first.Result, second.Result)
 	}
 }
@@ -392,6 +396,9 @@ func TestDeletingWorkspaceKeepsEverythingWhileItsRunLives(t *testing.T) {
 
 func TestOldRunsAreRemoved(t *testing.T) {
 	w := newWorld(t)
+	ws := w.workspace()
+	ws.Status.Applied = &v1alpha1.AppliedState{RunID: w.runID("r1"), Revision: testRevision, Fingerprint: "f", At: metav1.Now()}
+	w.must(w.admin.Status().Update(t.Context(), ws))
 	for _, n := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		run := w.runID(n)
 		w.kubelet(w.makePod(w.startPlan(run)), corev1.PodSucceeded, exited(0, planned(run, digest)))
@@ -402,9 +409,10 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	jobs, maps := &batchv1.JobList{}, &corev1.ConfigMapList{}
 	w.must(w.admin.List(t.Context(), jobs, client.InNamespace(w.namespace)))
 	w.must(w.admin.List(t.Context(), maps, client.InNamespace(w.namespace), client.HasLabels{v1alpha1.LabelRunID}))
-	if len(jobs.Items) != 3 || len(maps.Items) != 3 {
-		t.Errorf("%d jobs and %d configmaps are left, want 3 of each", len(jobs.Items), len(maps.Items))
+	if len(jobs.Items) != 4 || len(maps.Items) != 4 {
+		t.Errorf("%d jobs and %d configmaps are left, want those of the last 3 runs and of the one that was applied", len(jobs.Items), len(maps.Items))
 	}
+	w.job(w.runID("r1"), runspec.PhasePlan)
 	w.job(w.runID("r5"), runspec.PhasePlan)
 }
 

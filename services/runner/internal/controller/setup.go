@@ -21,6 +21,7 @@ import (
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/services/runner/internal/execution"
 	"magosproject.io/services/runner/internal/runs"
+	"magosproject.io/services/runner/internal/runspec"
 )
 
 // CacheByObject limits the caches to what is of runs: their Jobs and Pods by label, and of events the warnings, reduced
@@ -78,6 +79,7 @@ func Setup(m manager.Manager, r *runs.Runs, metrics *Metrics, workers int) error
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: jobOf(o)}}
 		})).
+		Watches(&v1alpha1.Workspace{}, handler.EnqueueRequestsFromMapFunc(confirmedJobs)).
 		Complete(&Jobs{Runs: r, Metrics: metrics})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of jobs: %w", err)
@@ -92,6 +94,19 @@ func Setup(m manager.Manager, r *runs.Runs, metrics *Metrics, workers int) error
 		return fmt.Errorf("setting up the controller of workspaces: %w", err)
 	}
 	return nil
+}
+
+// confirmedJobs are the Jobs of the run of which a person says on the Workspace that it has ended.
+func confirmedJobs(_ context.Context, ws client.Object) []reconcile.Request {
+	run := ws.GetAnnotations()[v1alpha1.AnnotationConfirmEnded]
+	if run == "" {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, phase := range []string{runspec.PhasePlan, runspec.PhaseApply} {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ws.GetNamespace(), Name: execution.JobName(run, phase)}})
+	}
+	return requests
 }
 
 // jobOf is the name of the Job that an object of a run belongs to.

@@ -48,11 +48,7 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case ws == nil:
 	case ws.DeletionTimestamp.IsZero():
-		run := ""
-		if ws.Status.Run != nil {
-			run = ws.Status.Run.ID
-		}
-		err = c.deleteJobs(ctx, execution.Surplus(own, run, c.Runs.Now()))
+		err = c.deleteJobs(ctx, execution.Surplus(own, runsInUse(ws), c.Runs.Now()))
 	default:
 		rest = max(rest, execution.TombstoneRest(own, c.Runs.Now()))
 		var gone bool
@@ -64,6 +60,18 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 		return decideAgain(err)
 	}
 	return reconcile.Result{RequeueAfter: rest}, nil
+}
+
+// runsInUse are the present run and the last that was applied: what people read of them is kept.
+func runsInUse(ws *v1alpha1.Workspace) []string {
+	var ids []string
+	if ws.Status.Run != nil {
+		ids = append(ids, ws.Status.Run.ID)
+	}
+	if ws.Status.Applied != nil {
+		ids = append(ids, ws.Status.Applied.RunID)
+	}
+	return ids
 }
 
 // jobs are the Jobs of the Workspace, and those of others that had its name before; all are foreign where there is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +83,7 @@ func (c *checker) tool(r Request) {
 func (c *checker) pod(r Request) {
 	c.require(len(validation.IsDNS1123Subdomain(r.ServiceAccount)) == 0, "service_account_name", "is no ServiceAccount name")
 	c.require(r.Timeout >= time.Second && r.Timeout <= maxTimeout, "timeout", "must be between 1s and %s", maxTimeout)
+	c.require(r.TFLogLevel == "" || slices.Contains(v1alpha1.TFLogLevels(), r.TFLogLevel), "tf_log_level", "must be one of %q, or empty", v1alpha1.TFLogLevels())
 	for key := range r.PodAnnotations {
 		c.require(len(validation.IsQualifiedName(strings.ToLower(key))) == 0, "pod_annotations", "%q is no annotation key", key)
 		c.require(!strings.HasPrefix(key, v1alpha1.GroupName+"/"), "pod_annotations", "%q is Magos's own", key)

@@ -88,9 +88,8 @@ func testPod(phase string) *corev1.Pod {
 	names := []string{runspec.ContainerTool}
 	if phase == runspec.PhasePlan {
 		names = []string{runspec.ContainerKeeper, runspec.ContainerTool, runspec.ContainerShow}
-	} else {
-		pod.Finalizers = []string{v1alpha1.FinalizerResult}
 	}
+	pod.Finalizers = []string{v1alpha1.FinalizerResult}
 	for _, name := range names {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
 	}

@@ -31,6 +31,8 @@ type Observation struct {
 	NodesGone map[string]bool
 	// NodeLossGrace is how long after the loss of its node a pod counts as running.
 	NodeLossGrace time.Duration
+	// Confirmed says that a person has said of this run that it has ended.
+	Confirmed bool
 }
 
 // Judgement is what an Observation proves.
@@ -69,7 +71,7 @@ func Judge(o Observation) Judgement {
 }
 
 func (o Observation) read(pod *corev1.Pod) podFacts {
-	return readPod(pod, o.NodesGone[pod.Spec.NodeName], o.NodeLossGrace, o.Now)
+	return readPod(pod, Witness{Now: o.Now, NodeGone: o.NodesGone[pod.Spec.NodeName], NodeLossGrace: o.NodeLossGrace, Confirmed: o.Confirmed})
 }
 
 // live judges a pod that is not proven ended.
@@ -86,7 +88,7 @@ func (o Observation) live(pod *corev1.Pod, f podFacts) Judgement {
 	case f.suspect:
 		j.State = StateRunning
 		j.Reason = v1alpha1.ReasonNodeLost
-		j.Message = clip("the pod " + pod.Name + " on node " + pod.Spec.NodeName + " has not provably ended: its kubelet has not reported that its containers terminated")
+		j.Message = clip("the pod " + pod.Name + " on node " + pod.Spec.NodeName + " has not provably ended: its kubelet has not reported that its containers terminated; " + o.howToConfirm())
 		if d := f.provenAt.Sub(o.Now); d > 0 && d < j.Recheck {
 			j.Recheck = d
 		}
@@ -102,7 +104,10 @@ func (o Observation) live(pod *corev1.Pod, f podFacts) Judgement {
 // ended judges the one pod that has run.
 func (o Observation) ended(pod *corev1.Pod) Judgement {
 	f := o.read(pod)
-	if f.vanished {
+	switch {
+	case f.vanished && o.Confirmed:
+		return o.failed(v1alpha1.ReasonRunLost, "its pod is lost, and a person confirmed that it has ended; what it did is not known", pod, f)
+	case f.vanished:
 		return o.failed(v1alpha1.ReasonRunLost, "the node of the pod is gone, and with it what the run did", pod, f)
 	}
 	result := outcome(o.Job, pod)
@@ -127,17 +132,12 @@ func (o Observation) now() *metav1.Time {
 
 // withoutPod judges a Job of whose pods none has run, as far as is known.
 func (o Observation) withoutPod() Judgement {
-	if at, reason, message, finished := jobFinished(o.Job); finished {
-		return o.jobEnded(at, reason, message)
+	if reason, message, finished := jobFinished(o.Job); finished {
+		return o.jobEnded(reason, message)
 	}
 	switch {
 	case hadPods(o.Job) && len(o.Pods) == 0:
-		since := o.Job.DeletionTimestamp
-		if since.IsZero() {
-			// The Job controller is about to count the pod that vanished.
-			return Judgement{Result: Result{State: StateRunning, Reason: v1alpha1.ReasonNodeLost, Message: "the pod is gone without having reported its end"}, Recheck: silentRecheck}
-		}
-		return o.podVanished(since.Time)
+		return o.podVanished()
 	case !o.Job.DeletionTimestamp.IsZero():
 		return o.afterSettling(o.Job.DeletionTimestamp.Time)
 	case IsVoid(o.Job):
@@ -151,9 +151,9 @@ func (o Observation) withoutPod() Judgement {
 }
 
 // jobEnded judges a Job that its controller calls finished, of whose pods none is known to have run.
-func (o Observation) jobEnded(at time.Time, reason, message string) Judgement {
+func (o Observation) jobEnded(reason, message string) Judgement {
 	if len(o.Pods) == 0 && hadPods(o.Job) {
-		return o.podVanished(at)
+		return o.podVanished()
 	}
 	if IsVoid(o.Job) {
 		return Judgement{Result: VoidResult(o.Now)}
@@ -172,16 +172,23 @@ func (o Observation) jobEnded(at time.Time, reason, message string) Judgement {
 	return Judgement{Result: result}
 }
 
-// podVanished judges a pod that was there and is gone without our having read its end: whether its containers still run
-// is unknown until its node has had time to be lost or to obey.
-func (o Observation) podVanished(since time.Time) Judgement {
-	if left := since.Add(o.NodeLossGrace).Sub(o.Now); left > 0 {
+// podVanished judges a pod that was there and is gone without our having read its end. Our finalizer keeps pods from that:
+// somebody took it off, and neither a kubelet nor a node can prove any more that its containers have ended.
+func (o Observation) podVanished() Judgement {
+	if !o.Confirmed {
 		return Judgement{
-			Result:  Result{State: StateRunning, Reason: v1alpha1.ReasonNodeLost, Message: "the pod is gone without having reported its end"},
-			Recheck: left,
+			Result:  Result{State: StateRunning, Reason: v1alpha1.ReasonNodeLost, Message: "the pod is gone without having reported its end; " + o.howToConfirm()},
+			Recheck: silentRecheck,
 		}
 	}
-	return Judgement{Result: Result{State: StateFailed, Reason: v1alpha1.ReasonRunLost, Message: "the pod was removed before its result could be read", FinishedAt: o.now()}}
+	message := "its pod was removed before its result could be read, and a person confirmed that it has ended; what it did is not known"
+	return Judgement{Result: Result{State: StateFailed, Reason: v1alpha1.ReasonRunLost, Message: message, FinishedAt: o.now()}}
+}
+
+// howToConfirm says what a person can do about a run that cannot be proven ended.
+func (o Observation) howToConfirm() string {
+	return "nothing new runs until that is known: whoever is sure that it has ended sets the annotation " + v1alpha1.AnnotationConfirmEnded +
+		" of the Workspace to " + o.Job.Labels[v1alpha1.LabelRunID]
 }
 
 // afterSettling judges a deleted Job that never had a pod.
@@ -194,14 +201,14 @@ func (o Observation) afterSettling(since time.Time) Judgement {
 	return Judgement{Result: result}
 }
 
-// jobFinished says when and why the Job controller called the Job finished.
-func jobFinished(job *batchv1.Job) (at time.Time, reason, message string, finished bool) {
+// jobFinished says whether and why the Job controller called the Job finished.
+func jobFinished(job *batchv1.Job) (reason, message string, finished bool) {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobFailed || c.Type == batchv1.JobComplete) && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time, c.Reason, c.Message, true
+			return c.Reason, c.Message, true
 		}
 	}
-	return time.Time{}, "", "", false
+	return "", "", false
 }
 
 // suspensionSeen reports whether the Job controller has taken note of the suspension: from then on it makes no pod.

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,7 @@ func TestJudgeOutcomeOfAPlan(t *testing.T) {
 		"timed out":                                 {endedPlan(exited(78, ""), exited(73, "interrupted"), exited(78, "")), expectation{StateFailed, v1alpha1.ReasonTimedOut, "interrupted"}},
 		"interrupted":                               {endedPlan(exited(74, ""), exited(74, ""), exited(74, "")), expectation{StateFailed, v1alpha1.ReasonInterrupted, "tool"}},
 		"state locked":                              {endedPlan(exited(78, ""), exited(79, "lock held by bob"), exited(78, "")), expectation{StateFailed, v1alpha1.ReasonStateLocked, "bob"}},
+		"full disk":                                 {endedPlan(failed(v1alpha1.ReasonStorageFull, "0 of 1024 MiB free"), exited(78, ""), exited(78, "")), expectation{StateFailed, v1alpha1.ReasonStorageFull, "1024"}},
 		"storage":                                   {endedPlan(exited(77, "read-only"), exited(78, ""), exited(78, "")), expectation{StateFailed, v1alpha1.ReasonStorageNotWritable, "read-only"}},
 		"tool out of memory":                        {endedPlan(failed(v1alpha1.ReasonPlanFailed, "the tool is gone"), oom, exited(78, "")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, "OOMKilled: the container tool"}},
 		"keeper out of memory":                      {endedPlan(oom, exited(78, ""), exited(78, "")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, "OOMKilled: the container keeper"}},
@@ -105,6 +107,8 @@ func TestJudgeOutcomeOfAnApply(t *testing.T) {
 		"interrupted":  {exited(74, ""), expectation{StateFailed, v1alpha1.ReasonInterrupted, ""}},
 		"no tool":      {exited(76, ""), expectation{StateFailed, v1alpha1.ReasonToolUnavailable, ""}},
 		"state locked": {exited(79, ""), expectation{StateFailed, v1alpha1.ReasonStateLocked, ""}},
+		"stale plan":   {exited(80, "the saved plan is stale"), expectation{StateFailed, v1alpha1.ReasonStalePlan, "stale"}},
+		"full disk":    {exited(81, "full"), expectation{StateFailed, v1alpha1.ReasonStorageFull, "full"}},
 		"memory":       {oom, expectation{StateFailed, v1alpha1.ReasonApplyFailed, "OOMKilled: the container tool"}},
 	} {
 		expect(t, name, observe(testJob(runspec.PhaseApply), endedApply(c.tool)), c.want)
@@ -223,15 +227,36 @@ func TestVoidNeedsTheJobControllersNod(t *testing.T) {
 	expect(t, "resumed by hand", observe(job), expectation{StatePending, v1alpha1.ReasonRunPending, ""})
 }
 
-func TestVanishedPodCountsAsRunningForTheGrace(t *testing.T) {
-	job := jobCondition(testJob(runspec.PhasePlan), batchv1.JobFailed, -4*time.Minute)
-	job.Status.Failed = 1
-	j := expect(t, "within", observe(job), expectation{StateRunning, v1alpha1.ReasonNodeLost, "gone"})
-	if j.Recheck != time.Minute {
-		t.Errorf("recheck %v", j.Recheck)
+// Whoever takes our finalizer off a pod takes the proof away with it: time proves nothing.
+func TestLaw2AVanishedPodIsProvenEndedByAPersonOnly(t *testing.T) {
+	for _, change := range []func(*batchv1.Job){
+		func(j *batchv1.Job) { jobCondition(j, batchv1.JobFailed, -1000*time.Hour) },
+		func(j *batchv1.Job) { j.DeletionTimestamp = ptrAt(-1000 * time.Hour) },
+		func(*batchv1.Job) {},
+	} {
+		job := testJob(runspec.PhasePlan)
+		job.Status.Failed = 1
+		change(job)
+		o := observe(job)
+		if j := expect(t, "unconfirmed", o, expectation{StateRunning, v1alpha1.ReasonNodeLost, v1alpha1.AnnotationConfirmEnded + " of the Workspace to " + testRun}); j.Recheck == 0 {
+			t.Error("nobody looks again")
+		}
+		o.Confirmed = true
+		expect(t, "confirmed", o, expectation{StateFailed, v1alpha1.ReasonRunLost, "a person confirmed"})
 	}
-	job.Status.Conditions[0].LastTransitionTime = at(-5 * time.Minute)
-	expect(t, "after", observe(job), expectation{StateFailed, v1alpha1.ReasonRunLost, "removed before"})
+}
+
+// A person is not believed against a kubelet that reports a running pod which nobody asked to end.
+func TestLaw2AConfirmationDoesNotEndAPodThatIsReported(t *testing.T) {
+	pod := endedApply(running())
+	pod.Status.Phase = corev1.PodRunning
+	o := observe(testJob(runspec.PhaseApply), pod)
+	o.Confirmed = true
+	expect(t, "running", o, expectation{StateRunning, "", ""})
+	pod.DeletionTimestamp = ptrAt(0)
+	expect(t, "being deleted", o, expectation{StateFailed, v1alpha1.ReasonRunLost, "a person confirmed"})
+	o.Confirmed = false
+	expect(t, "unconfirmed", o, expectation{StateRunning, "", ""})
 }
 
 func TestTwoPodsThatRanProveNothing(t *testing.T) {
@@ -264,7 +289,7 @@ func TestKeptResultIsReadAgainUnchanged(t *testing.T) {
 	job := testJob(runspec.PhasePlan)
 	job.Annotations = map[string]string{v1alpha1.AnnotationRunResult: text}
 	second := Judge(observe(job))
-	if !second.Durable || second.State != first.State || *second.Plan != *first.Plan || !second.FinishedAt.Equal(first.FinishedAt) || second.Pod != first.Pod {
+	if !second.Durable || second.State != first.State || !reflect.DeepEqual(second.Plan, first.Plan) || !second.FinishedAt.Equal(first.FinishedAt) || second.Pod != first.Pod {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
 	for _, bad := range []string{"", "{", `{"v":1,"state":"Running"}`, `{"v":2,"state":"Succeeded"}`, `{"v":1,"state":"Done"}`} {
@@ -333,11 +358,14 @@ func TestSurplusKeepsTheLastRunsAndTheCurrentOne(t *testing.T) {
 		job("a", 5*time.Hour, "plan", true, false), job("z", 6*time.Hour, "apply", false, false), job("y", 7*time.Hour, "plan", true, true),
 	}
 	var names []string
-	for _, j := range Surplus(jobs, "a", testNow) {
+	for _, j := range Surplus(jobs, []string{"a", ""}, testNow) {
 		names = append(names, j.Name)
 	}
 	if got := strings.Join(names, " "); got != "plan-b apply-b plan-y" {
 		t.Errorf("surplus: %s", got)
+	}
+	if left := Surplus(jobs, []string{"a", "b"}, testNow); len(left) != 1 || left[0].Name != "plan-y" {
+		t.Errorf("with the last run that was applied kept: %d", len(left))
 	}
 	young := []*batchv1.Job{job("t", time.Minute, "plan", true, true)}
 	if len(Leftover(young, testNow)) != 0 {

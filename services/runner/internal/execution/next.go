@@ -60,9 +60,7 @@ func hasLivePod(o Observation) bool {
 }
 
 // PodEnded reports whether a pod is proven ended: no container of it runs, and none ever will.
-func PodEnded(pod *corev1.Pod, nodeGone bool, nodeLossGrace time.Duration, now time.Time) bool {
-	return readPod(pod, nodeGone, nodeLossGrace, now).ended
-}
+func PodEnded(pod *corev1.Pod, w Witness) bool { return readPod(pod, w).ended }
 
 // keptRuns is how many runs of a Workspace keep their Jobs.
 const keptRuns = 3
@@ -71,8 +69,8 @@ const keptRuns = 3
 const TombstoneAge = 2 * time.Minute
 
 // Surplus are the Jobs of a Workspace that may be deleted: of older runs than the last ones, ended, with their result
-// kept. The run that the Workspace's status names is never among them.
-func Surplus(jobs []*batchv1.Job, currentRun string, now time.Time) []*batchv1.Job {
+// kept. Runs to keep, such as the present one and the last that was applied, are never among them.
+func Surplus(jobs []*batchv1.Job, keep []string, now time.Time) []*batchv1.Job {
 	newest := map[string]time.Time{}
 	for _, job := range jobs {
 		id := job.Labels[v1alpha1.LabelRunID]
@@ -90,7 +88,10 @@ func Surplus(jobs []*batchv1.Job, currentRun string, now time.Time) []*batchv1.J
 		}
 		return strings.Compare(b, a)
 	})
-	kept := map[string]bool{currentRun: true}
+	kept := map[string]bool{}
+	for _, id := range keep {
+		kept[id] = true
+	}
 	for _, id := range ids[:min(keptRuns, len(ids))] {
 		kept[id] = true
 	}

@@ -33,6 +33,8 @@ var exitReasons = map[int32]string{
 	runspec.ExitToolUnavailable:    v1alpha1.ReasonToolUnavailable,
 	runspec.ExitStorageNotWritable: v1alpha1.ReasonStorageNotWritable,
 	runspec.ExitStateLocked:        v1alpha1.ReasonStateLocked,
+	runspec.ExitStalePlan:          v1alpha1.ReasonStalePlan,
+	runspec.ExitStorageFull:        v1alpha1.ReasonStorageFull,
 	// Killed by a signal, and not for memory: the pod's grace was over, or somebody killed the process.
 	128 + 9:  v1alpha1.ReasonInterrupted,
 	128 + 15: v1alpha1.ReasonInterrupted,
@@ -42,6 +44,7 @@ var exitReasons = map[int32]string{
 var recordReasons = map[string]bool{
 	v1alpha1.ReasonPlanFailed: true, v1alpha1.ReasonTimedOut: true, v1alpha1.ReasonInterrupted: true, v1alpha1.ReasonFetchFailed: true,
 	v1alpha1.ReasonToolUnavailable: true, v1alpha1.ReasonStorageNotWritable: true, v1alpha1.ReasonSealBroken: true, v1alpha1.ReasonStateLocked: true,
+	v1alpha1.ReasonStorageFull: true,
 }
 
 // outcome reads how a pod ended of which every container has terminated. Exit codes and keeper's record are facts; what
@@ -66,7 +69,10 @@ func planOutcome(pod *corev1.Pod, runID string) Result {
 	keeper, tool, show := terminated(pod, runspec.ContainerKeeper), terminated(pod, runspec.ContainerTool), terminated(pod, runspec.ContainerShow)
 	record, err := runspec.ParseRecord(keeper.Message, runID)
 	if keeper.ExitCode == runspec.ExitOK && tool.ExitCode == runspec.ExitOK && err == nil && record.Outcome == runspec.OutcomePlanned {
-		return Result{State: StateSucceeded, Plan: &Plan{Digest: record.Digest, Empty: record.Empty, Changes: record.Changes}}
+		return Result{State: StateSucceeded, Plan: &Plan{
+			Digest: record.Digest, Empty: record.Empty, Changes: record.Changes,
+			Review: record.Review, Drifted: record.Drifted, DriftedTotal: record.DriftedTotal,
+		}}
 	}
 	ends := []containerEnd{{runspec.ContainerTool, tool}, {runspec.ContainerKeeper, keeper}, {runspec.ContainerShow, show}}
 	for _, c := range ends {

@@ -43,7 +43,7 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 	annotations := maps.Clone(defaultPodAnnotations)
 	maps.Copy(annotations, r.PodAnnotations)
 	template := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: r.Labels(), Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Labels: r.Labels(), Annotations: annotations, Finalizers: []string{v1alpha1.FinalizerResult}},
 		Spec: corev1.PodSpec{
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			ServiceAccountName:            r.ServiceAccount,
@@ -57,7 +57,6 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 	spec := &template.Spec
 	spec.Volumes = sharedVolumes(r, digest)
 	if isApply(r.Phase) {
-		template.Finalizers = []string{v1alpha1.FinalizerResult}
 		tool := applyTool(r, s)
 		spec.Volumes = append(spec.Volumes, emptyDir(volumeWork))
 		if plan.masks() {
@@ -91,7 +90,7 @@ func planTool(r Request, s Settings) corev1.Container {
 	c := container(runspec.ContainerTool, runspec.ContainerTool, s, s.Tool,
 		data(runspec.SubPathTools, true), data(runspec.SubPathPluginCache, true), data(runspec.SubPathWork(r.RunID), false),
 		mount(volumeLocks, runspec.LocksDir, false), mount(volumeSignals, runspec.SignalsDir, true), mount(volumeVariables, runspec.VariablesDir, true))
-	return withToken(c, r)
+	return withLogLevel(withToken(c, r), r)
 }
 
 func show(r Request, s Settings) corev1.Container {
@@ -105,7 +104,15 @@ func applyTool(r Request, s Settings) corev1.Container {
 	c := container(runspec.ContainerTool, runspec.ArgApply, s, s.Tool,
 		data(runspec.SubPathTools, true), data(runspec.SubPathPluginCache, true), work,
 		data(runspec.SubPathSealed(r.RunID), true), data(runspec.SubPathClaim(r.RunID), false))
-	return withToken(c, r)
+	return withLogLevel(withToken(c, r), r)
+}
+
+// withLogLevel has the tool log its own doings. Its log comes with its output, and is masked like it.
+func withLogLevel(c corev1.Container, r Request) corev1.Container {
+	if r.TFLogLevel != "" {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "TF_LOG", Value: r.TFLogLevel})
+	}
+	return c
 }
 
 // container has what all containers share: the instructions, a scratch folder of its own, and no rights.

@@ -18,7 +18,7 @@ type podFacts struct {
 	started bool
 	// ended: no container runs, and none ever will.
 	ended bool
-	// vanished: ended is inferred from the loss of its node, so that how it ended is not known.
+	// vanished: ended is inferred from the loss of its node, or a person said so: how it ended is not known.
 	vanished bool
 	// suspect: it looks over to somebody, and the kubelet has not said so.
 	suspect bool
@@ -28,26 +28,46 @@ type podFacts struct {
 	finishedAt *metav1.Time
 }
 
-// readPod reads a Pod's facts. nodeGone says that its Node object is known not to exist.
-func readPod(pod *corev1.Pod, nodeGone bool, grace time.Duration, now time.Time) podFacts {
+// Witness is what is known of a pod beside what its kubelet reports.
+type Witness struct {
+	// Now is the time of the observation.
+	Now time.Time
+	// NodeGone: its Node object is known not to exist.
+	NodeGone bool
+	// NodeLossGrace is how long after the loss of its node a pod counts as running.
+	NodeLossGrace time.Duration
+	// Confirmed: a person said that the run has ended.
+	Confirmed bool
+}
+
+// readPod reads a Pod's facts.
+func readPod(pod *corev1.Pod, w Witness) podFacts {
 	f := podFacts{}
+	f.judge(pod, w)
+	// A person is believed where the kubelet is silent, never against a pod that it reports on and that nobody asked to end.
+	if w.Confirmed && !f.ended && (f.suspect || !pod.DeletionTimestamp.IsZero()) {
+		f.ended, f.vanished = true, true
+	}
+	return f
+}
+
+func (f *podFacts) judge(pod *corev1.Pod, w Witness) {
 	all := f.readContainers(pod)
 	switch {
 	case all, !f.started && neverStarts(pod):
 		f.ended = true
-	case nodeGone && pod.Spec.NodeName != "":
+	case w.NodeGone && pod.Spec.NodeName != "":
 		f.suspect = true
 		if since := lostSince(pod); !since.IsZero() {
-			f.provenAt = since.Add(grace)
-			f.ended = !now.Before(f.provenAt)
+			f.provenAt = since.Add(w.NodeLossGrace)
+			f.ended = !w.Now.Before(f.provenAt)
 			f.vanished = f.ended
 		}
 	case pod.Status.Phase == corev1.PodFailed, pod.Status.Phase == corev1.PodSucceeded:
 		f.suspect = true
 	case pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero():
-		f.suspect = now.After(pod.DeletionTimestamp.Add(overdue))
+		f.suspect = w.Now.After(pod.DeletionTimestamp.Add(overdue))
 	}
-	return f
 }
 
 // neverStarts reports whether a pod of which no container has run is kept from it for good: the API server binds no pod

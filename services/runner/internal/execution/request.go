@@ -52,6 +52,8 @@ type Request struct {
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 	Timeout        time.Duration     `json:"timeout"`
 	PlanDigest     string            `json:"planDigest,omitempty"`
+	// TFLogLevel is how much the tool says of its own doings; empty for nothing.
+	TFLogLevel string `json:"tfLogLevel,omitempty"`
 }
 
 // Digest identifies the request: equal requests have equal digests, whatever the runner's own settings are.

@@ -45,6 +45,13 @@ type Plan struct {
 	Digest  string          `json:"digest"`
 	Empty   bool            `json:"empty,omitempty"`
 	Changes runspec.Changes `json:"changes,omitzero"`
+	// Review is the runspec.ReviewSum of the review that is kept; empty where there is none.
+	Review string `json:"review,omitempty"`
+	// Unreadable says why there is none of a plan that is not Empty.
+	Unreadable string `json:"unreadable,omitempty"`
+	// Drifted are addresses of resources that changed outside of the tool, the first of DriftedTotal.
+	Drifted      []string `json:"drifted,omitempty"`
+	DriftedTotal int32    `json:"driftedTotal,omitempty"`
 }
 
 // Result is what is known of one phase of a run. Of a terminal state it is also what is kept on the Job for good.

@@ -24,7 +24,7 @@ type Config struct {
 	Paths Paths
 	// Environment of the container, as NAME=value.
 	Environment []string
-	// Stdout takes the tool's output, Stderr what magos-exec itself says.
+	// Stdout takes the tool's output, Stderr what magos-exec itself says. Run writes both to Stdout, as one stream.
 	Stdout, Stderr io.Writer
 	// Official says whether the official sites may be asked for tools.
 	Official bool

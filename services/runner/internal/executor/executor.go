@@ -5,7 +5,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -46,7 +45,12 @@ var parts = map[string]part{
 // Run plays the part called role and returns the exit code. It returns when its work is done or the process was asked
 // to end by SIGTERM or SIGINT; the first of these interrupts the work, later ones do nothing.
 func Run(role string, cfg Config) int {
-	log := newLog(cfg, role)
+	log := newJournal(cfg.Stdout, role)
+	cfg.Stdout, cfg.Stderr = log, log
+	return play(role, cfg, newLog(cfg, role))
+}
+
+func play(role string, cfg Config, log *slog.Logger) int {
 	harden(log)
 	process.Own().ReapOrphans()
 	ctx, stop := untilAskedToEnd()
@@ -72,11 +76,8 @@ func run(ctx context.Context, role string, cfg Config, log *slog.Logger) (code i
 	if err == nil {
 		return runspec.ExitOK, message
 	}
-	code = runspec.ExitInternal
-	var f *failure
-	if errors.As(err, &f) {
-		code = f.code
-	}
+	err = c.orStorageFull(err)
+	code = codeOf(err)
 	// The tool's last words, which follow in the message, stand above in the log already.
 	what, _, _ := strings.Cut(err.Error(), "\n")
 	log.Error("ending", "code", code, "error", what)

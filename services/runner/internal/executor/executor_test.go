@@ -61,6 +61,7 @@ func TestReasonsAreThoseOfTheAPI(t *testing.T) {
 		reasonToolUnavailable: v1alpha1.ReasonToolUnavailable, reasonStorageNotWritable: v1alpha1.ReasonStorageNotWritable,
 		reasonStateLocked: v1alpha1.ReasonStateLocked, reasonApplyFailed: v1alpha1.ReasonApplyFailed,
 		reasonSealBroken: v1alpha1.ReasonSealBroken, reasonAlreadyUsed: v1alpha1.ReasonAlreadyUsed,
+		reasonStalePlan: v1alpha1.ReasonStalePlan, reasonStorageFull: v1alpha1.ReasonStorageFull,
 	} {
 		if ours != theirs {
 			t.Errorf("%q is %q in the API", ours, theirs)
@@ -334,18 +335,29 @@ func TestEarlierRunsAreRemovedButNotAStateThatCouldNotBeSaved(t *testing.T) {
 	}
 }
 
-func TestTheStateLockIsRecognizedAcrossPieces(t *testing.T) {
-	text := "│ Error: Error acquiring the state lock\n│\n"
-	for size := 1; size < len(text); size++ {
-		out := newToolOutput(io.Discard, mask.Forms{})
-		for rest := text; rest != ""; {
-			n := min(size, len(rest))
-			_, _ = out.Write([]byte(rest[:n]))
-			rest = rest[n:]
+// A full disk shows itself by an error of the kernel or by what a program prints; it outranks only what it may have caused.
+func TestAFullDiskIsNamed(t *testing.T) {
+	c := newContainer(t)
+	c.in.Workspace = "vpc"
+	for name, test := range map[string]struct {
+		err  error
+		code int
+	}{
+		"kernel":       {fmt.Errorf("sealing: %w", &os.PathError{Op: "write", Path: "x", Err: unix.ENOSPC}), runspec.ExitStorageFull},
+		"quota":        {fail(runspec.ExitStorageNotWritable, reasonStorageNotWritable, unix.EDQUOT), runspec.ExitStorageFull},
+		"git":          {failf(runspec.ExitFetchFailed, reasonFetchFailed, "git: fatal: write error: No space left on device"), runspec.ExitStorageFull},
+		"the tool":     {failf(runspec.ExitToolFailed, reasonApplyFailed, "exit status 1; it says:\nwrite x: no space left on\ndevice"), runspec.ExitStorageFull},
+		"an interrupt": {failf(runspec.ExitInterrupted, reasonInterrupted, "ended; no space left on device"), runspec.ExitInterrupted},
+		"a used plan":  {failf(runspec.ExitAlreadyUsed, reasonAlreadyUsed, "no space left on device"), runspec.ExitAlreadyUsed},
+		"another":      {failf(runspec.ExitToolFailed, reasonPlanFailed, "no such file"), runspec.ExitToolFailed},
+	} {
+		got := c.orStorageFull(test.err)
+		code, reason := codeAndReason(got)
+		if code != test.code || (code == runspec.ExitStorageFull) != (reason == reasonStorageFull) {
+			t.Errorf("%s: %d %s", name, code, reason)
 		}
-		out.end()
-		if !out.stateLocked() {
-			t.Fatalf("not recognized in pieces of %d bytes", size)
+		if code == runspec.ExitStorageFull && (!strings.Contains(got.Error(), "volume vpc-data: ") || !strings.Contains(got.Error(), "MiB free")) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
@@ -361,7 +373,7 @@ func TestALogThatIsGoneDoesNotStopTheTool(t *testing.T) {
 		Path: "/bin/sh", Args: []string{"-c", "i=0; while [ $i -lt 3000 ]; do echo 'a line of some length that fills the pipe'; i=$((i+1)); done; echo hunter22"},
 		Output: out, Stdout: io.MultiWriter(out, &none)}, 0))
 	out.end()
-	if words := out.lastWords(); !strings.HasSuffix(words, "length that fills the pipe\n(masked)") {
+	if words := out.words(); !strings.HasSuffix(words, "length that fills the pipe\n(masked)") {
 		t.Errorf("the last words are %q", words)
 	}
 }

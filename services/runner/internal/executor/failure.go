@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"magosproject.io/services/runner/internal/executor/process"
+	"magosproject.io/services/runner/internal/executor/toolerror"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
 // Reasons that a Record may give. They are reasons of the API; a test holds them to it, since linking the API into every
-// container of a run for nine words would not be worth it.
+// container of a run for a dozen words would not be worth it.
 const (
 	reasonPlanFailed         = "PlanFailed"
 	reasonTimedOut           = "TimedOut"
@@ -22,6 +24,8 @@ const (
 	reasonApplyFailed        = "ApplyFailed"
 	reasonSealBroken         = "SealBroken"
 	reasonAlreadyUsed        = "AlreadyUsed"
+	reasonStalePlan          = "StalePlan"
+	reasonStorageFull        = "StorageFull"
 )
 
 // failure is an error that knows how the container ends because of it.
@@ -72,15 +76,24 @@ func orInterrupted(ctx context.Context, err error) error {
 func toolFailed(ctx context.Context, reason string, err error, out *toolOutput) error {
 	if errors.Is(err, process.ErrInterrupted) {
 		if why := interrupted(ctx); why != nil {
-			return fmt.Errorf("%w; %w%s", why, err, out.lastWords())
+			return fmt.Errorf("%w; %w%s", why, err, out.words())
 		}
 	}
 	var exit *process.ExitError
 	if !errors.As(err, &exit) {
 		return fail(runspec.ExitInternal, reason, err)
 	}
-	if out.stateLocked() {
-		return failf(runspec.ExitStateLocked, reasonStateLocked, "the state is locked by somebody else%s", out.lastWords())
+	switch kind := out.said.Kind(); {
+	case kind == toolerror.StateLocked:
+		lock := out.said.Lock()
+		said := lock.Describe(filepath.Base(exit.Program))
+		if lock.ID == "" {
+			said += out.words()
+		}
+		return fail(runspec.ExitStateLocked, reasonStateLocked, errors.New(said))
+	// A plan has no plan to be stale: whatever printed these words there, it is an ordinary failure, with its back-off.
+	case kind == toolerror.StalePlan && reason == reasonApplyFailed:
+		return failf(runspec.ExitStalePlan, reasonStalePlan, "the saved plan is stale: the state has changed since it was made, so that the way on is a new plan%s", out.words())
 	}
-	return failf(runspec.ExitToolFailed, reason, "%w%s", err, out.lastWords())
+	return failf(runspec.ExitToolFailed, reason, "%w%s", err, out.words())
 }

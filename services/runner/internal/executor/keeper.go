@@ -51,6 +51,7 @@ func (c *container) keep(ctx context.Context) ([]byte, error) {
 	return renderRecord(runspec.Record{
 		Version: runspec.Version, RunID: c.in.RunID, Outcome: runspec.OutcomePlanned,
 		Digest: digest, Empty: summary.Empty, Changes: summary.Changes,
+		Review: c.review(digest, summary), Drifted: summary.Drifted, DriftedTotal: summary.DriftedTotal,
 	})
 }
 

@@ -94,14 +94,12 @@ var fetchWords = []string{
 }
 
 func initFailed(err error, tool string, out *toolOutput) error {
-	words := out.lastWords()
-	// The tools break lines where they like.
-	flat := strings.Join(strings.Fields(words), " ")
-	if strings.Contains(flat, "checksums previously recorded") {
+	words := out.words()
+	if out.said.Contains("checksums previously recorded") {
 		words += fmt.Sprintf("\nThe lock file has no checksum for this platform: run `%s providers lock -platform=%s_%s` and commit %s.",
 			filepath.Base(tool), runtime.GOOS, runtime.GOARCH, lockFileName)
 	}
-	if slices.ContainsFunc(fetchWords, func(word string) bool { return strings.Contains(flat, word) }) {
+	if slices.ContainsFunc(fetchWords, out.said.Contains) {
 		return failf(runspec.ExitFetchFailed, reasonFetchFailed, "fetching modules and providers: %w%s", err, words)
 	}
 	return failf(runspec.ExitToolFailed, reasonPlanFailed, "initializing the module: %w%s", err, words)

@@ -27,20 +27,24 @@ func failedRecord(in runspec.Instructions, err error) runspec.Record {
 	return record
 }
 
-// renderRecord writes the record in MaxRecordBytes at most, by cutting the message.
+// renderRecord writes the record in MaxRecordBytes at most, by cutting the list of what drifted and then the message.
 func renderRecord(record runspec.Record) ([]byte, error) {
 	full := record.Message
-	for limit := len(full); ; limit = limit * 9 / 10 {
+	for limit := len(full); ; {
 		record.Message = shorten(full, limit)
 		data, err := json.Marshal(record)
 		if err != nil {
 			return nil, fmt.Errorf("writing the run's record: %w", err)
 		}
-		if len(data) <= runspec.MaxRecordBytes {
+		switch {
+		case len(data) <= runspec.MaxRecordBytes:
 			return data, nil
-		}
-		if limit == 0 {
+		case len(record.Drifted) > 0:
+			record.Drifted = record.Drifted[:len(record.Drifted)-1]
+		case limit == 0:
 			return nil, fmt.Errorf("writing the run's record: %d bytes without a message", len(data))
+		default:
+			limit = limit * 9 / 10
 		}
 	}
 }

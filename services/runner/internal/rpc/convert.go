@@ -46,6 +46,7 @@ func requestOf(in *runnerv1alpha1.StartRunRequest) (execution.Request, error) {
 		Engine: v1alpha1.Engine(engines[in.GetTool().GetEngine()]), ToolVersion: in.GetTool().GetVersion(),
 		TfvarsPath: in.GetTfvarsPath(), ServiceAccount: in.GetServiceAccountName(), MountToken: in.GetMountServiceAccountToken(),
 		PodAnnotations: in.GetPodAnnotations(), PlanDigest: in.GetPlanDigest(),
+		TFLogLevel: in.GetTfLogLevel(),
 	}
 	if err := in.GetTimeout().CheckValid(); in.GetTimeout() != nil && err != nil {
 		return request, rpcerr.Invalid("timeout", "is no duration")
@@ -94,6 +95,8 @@ func message(run runs.Run) *runnerv1alpha1.Run {
 				Add: c.Add, Change: c.Change, Destroy: c.Destroy, Replace: c.Replace,
 				Import: c.Import, Forget: c.Forget, Move: c.Move, Outputs: c.Outputs,
 			},
+			Reviewable: run.Plan.Review != "", UnreviewableBecause: run.Plan.Unreadable,
+			DriftedResources: run.Plan.Drifted, DriftedTotal: run.Plan.DriftedTotal,
 		}
 	}
 	return out

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,20 +11,22 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
 	runnerv1alpha1 "magosproject.io/gen/magos/runner/v1alpha1"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/services/runner/internal/execution"
+	"magosproject.io/services/runner/internal/runlog"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
 const (
-	// logChunk bounds a message, and is all that a stream holds in memory: the next piece is read when this one is sent.
-	logChunk = 64 << 10
-	// logRetry is how often a follower looks whether the container has started.
+	// logRetry is how often a follower looks whether the container has started, and how long it waits before it takes up a broken stream.
 	logRetry = time.Second
+	// logTries is how often in a row that may fail.
+	logTries = 60
 )
 
 // StreamLogs sends the log of a container of the run.
@@ -43,19 +44,46 @@ func (s *Server) StreamLogs(in *runnerv1alpha1.StreamLogsRequest, stream grpc.Se
 	if err != nil || pod == nil {
 		return err
 	}
-	options := &corev1.PodLogOptions{Container: container, Follow: in.GetFollow()}
-	log, err := s.Pods.Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	log := runlog.Log{
+		Open: func(ctx context.Context, since time.Time, follow bool) (io.ReadCloser, error) {
+			return s.openLog(ctx, pod, container, since, follow)
+		},
+		Ended: func(ctx context.Context) (bool, error) {
+			present, err := s.pod(ctx, key)
+			return present == nil || present.UID != pod.UID || hasEnded(present, container), err
+		},
+		Permanent: func(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) },
+		Pause:     logRetry, Tries: logTries,
+	}
+	err = log.Read(ctx, in.GetFollow(), sender(stream.Send))
 	if apierrors.IsNotFound(err) {
 		return logsGone(key)
 	}
+	return err
+}
+
+// openLog asks the kubelet for the log, by way of the API server. The kubelet knows whole seconds only: what comes too early is skipped.
+func (s *Server) openLog(ctx context.Context, pod *corev1.Pod, container string, since time.Time, follow bool) (io.ReadCloser, error) {
+	options := &corev1.PodLogOptions{Container: container, Follow: follow, Timestamps: true}
+	if !since.IsZero() {
+		options.SinceTime = &metav1.Time{Time: since.Truncate(time.Second)}
+	}
+	log, err := s.Pods.Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("reading the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	copyErr := copyLog(log, stream.Send)
-	if err := log.Close(); err != nil && copyErr == nil {
-		return fmt.Errorf("closing the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	return log, nil
+}
+
+// sender sends pieces in messages. Send blocks while the reader is slow, and nothing is read meanwhile. gRPC has serialised
+// a message when Send returns, so that its buffer can be used again.
+func sender(send func(*runnerv1alpha1.StreamLogsResponse) error) func(runlog.Piece) error {
+	return func(piece runlog.Piece) error {
+		if piece.Missing {
+			return send(&runnerv1alpha1.StreamLogsResponse{Missing: true, MissingBytes: piece.Bytes})
+		}
+		return send(&runnerv1alpha1.StreamLogsResponse{Data: piece.Data})
 	}
-	return copyErr
 }
 
 func logContainer(name, phase string) (string, error) {
@@ -122,26 +150,15 @@ func hasRun(pod *corev1.Pod, container string) bool {
 	return false
 }
 
-func logsGone(key execution.Key) error {
-	return rpcerr.New(codes.NotFound, rpcerr.LogsGone, "the pod of the %s of run %s is gone, and its log with it", key.Phase, key.RunID).With("run_id", key.RunID)
-}
-
-// copyLog sends the log piece by piece. Send blocks while the reader is slow, and nothing is read meanwhile.
-func copyLog(log io.Reader, send func(*runnerv1alpha1.StreamLogsResponse) error) error {
-	buffer := make([]byte, logChunk)
-	for {
-		n, err := log.Read(buffer)
-		if n > 0 {
-			// gRPC has serialised the message when Send returns, so the buffer can be used again.
-			if err := send(&runnerv1alpha1.StreamLogsResponse{Data: buffer[:n]}); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the log: %w", err)
+func hasEnded(pod *corev1.Pod, container string) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			return s.State.Terminated != nil
 		}
 	}
+	return false
+}
+
+func logsGone(key execution.Key) error {
+	return rpcerr.New(codes.NotFound, rpcerr.LogsGone, "the pod of the %s of run %s is gone, and its log with it", key.Phase, key.RunID).With("run_id", key.RunID)
 }

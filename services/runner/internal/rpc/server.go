@@ -41,7 +41,19 @@ func Rules() map[string]rpcserver.Rule {
 			}
 			return "", ""
 		}},
-		runnerv1alpha1.RunnerService_CancelRun_FullMethodName:  {Verb: "cancel", Resource: "workspaces", Deadline: startDeadline, Object: object},
+		runnerv1alpha1.RunnerService_CancelRun_FullMethodName: {Verb: "cancel", Resource: "workspaces", Deadline: startDeadline, Object: object},
+		runnerv1alpha1.RunnerService_ListRuns_FullMethodName: {Verb: "get", Resource: "workspaces", Object: func(request any) (namespace, name string) {
+			if r, ok := request.(*runnerv1alpha1.ListRunsRequest); ok {
+				return r.GetNamespace(), r.GetWorkspace()
+			}
+			return "", ""
+		}},
+		runnerv1alpha1.RunnerService_GetPlan_FullMethodName: {Verb: "get", Resource: "workspaces/plan", Object: func(request any) (namespace, name string) {
+			if r, ok := request.(*runnerv1alpha1.GetPlanRequest); ok {
+				return r.GetWorkspace().GetNamespace(), r.GetWorkspace().GetName()
+			}
+			return "", ""
+		}},
 		runnerv1alpha1.RunnerService_StreamLogs_FullMethodName: {Verb: "get", Resource: "workspaces/log", Object: object},
 	}
 }

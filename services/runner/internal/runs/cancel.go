@@ -116,7 +116,7 @@ func (r *Runs) endPods(ctx context.Context, job *batchv1.Job) error {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !pod.DeletionTimestamp.IsZero() || execution.PodEnded(pod, false, r.NodeLossGrace, r.Now()) {
+		if !pod.DeletionTimestamp.IsZero() || execution.PodEnded(pod, execution.Witness{Now: r.Now(), NodeLossGrace: r.NodeLossGrace}) {
 			continue
 		}
 		err := r.Writer.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})

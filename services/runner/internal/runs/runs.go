@@ -34,6 +34,8 @@ type Config struct {
 	NodeLossGrace time.Duration
 	// Now is the clock.
 	Now func() time.Time
+	// Log reads the last lines of a container's log, at most as many as are asked for.
+	Log func(ctx context.Context, pod types.NamespacedName, container string, lines int64) ([]byte, error)
 }
 
 // Runs knows the runs of the cluster. It is safe for concurrent use.
@@ -124,7 +126,7 @@ func (r *Runs) Observe(ctx context.Context, reader client.Reader, job *batchv1.J
 	return o, r.complete(ctx, reader, &o)
 }
 
-// complete adds events and lost nodes to an observation that has the Job and its pods.
+// complete adds events, lost nodes and a person's word to an observation that has the Job and its pods.
 func (r *Runs) complete(ctx context.Context, reader client.Reader, o *execution.Observation) error {
 	j := execution.Judge(*o)
 	if j.Durable {
@@ -132,6 +134,13 @@ func (r *Runs) complete(ctx context.Context, reader client.Reader, o *execution.
 	}
 	if j.State == execution.StatePending {
 		if err := r.addEvents(ctx, reader, o); err != nil {
+			return err
+		}
+	}
+	if len(j.Suspects) > 0 || j.Reason == v1alpha1.ReasonNodeLost {
+		key, _ := execution.KeyOf(o.Job.Namespace, o.Job.Labels)
+		var err error
+		if o.Confirmed, err = r.confirmed(ctx, reader, key); err != nil {
 			return err
 		}
 	}
@@ -143,6 +152,19 @@ func (r *Runs) complete(ctx context.Context, reader client.Reader, o *execution.
 		o.NodesGone[node] = gone
 	}
 	return nil
+}
+
+// confirmed reports whether a person has said of this very run that it has ended.
+func (r *Runs) confirmed(ctx context.Context, reader client.Reader, key execution.Key) (bool, error) {
+	ws := &v1alpha1.Workspace{}
+	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}
+	if err := reader.Get(ctx, name, ws); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading workspace %s: %w", name, err)
+	}
+	return string(ws.UID) == key.WorkspaceUID && key.RunID != "" && ws.Annotations[v1alpha1.AnnotationConfirmEnded] == key.RunID, nil
 }
 
 func (r *Runs) addEvents(ctx context.Context, reader client.Reader, o *execution.Observation) error {

@@ -221,16 +221,23 @@ func (r *Runs) liveOrphan(ctx context.Context, o execution.Observation) (string,
 	return "", nil
 }
 
-// PodEnded reports whether a pod is proven ended, its node looked for if need be.
+// PodEnded reports whether a pod is proven ended, its node and a person's word looked for if need be.
 func (r *Runs) PodEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	if execution.PodEnded(pod, false, r.NodeLossGrace, r.Now()) {
+	w := execution.Witness{Now: r.Now(), NodeLossGrace: r.NodeLossGrace}
+	if execution.PodEnded(pod, w) {
 		return true, nil
 	}
-	if pod.Spec.NodeName == "" {
-		return false, nil
+	key, _ := execution.KeyOf(pod.Namespace, pod.Labels)
+	var err error
+	if w.Confirmed, err = r.confirmed(ctx, r.API, key); err != nil {
+		return false, err
 	}
-	gone, err := r.nodeGone(ctx, pod.Spec.NodeName)
-	return gone && execution.PodEnded(pod, true, r.NodeLossGrace, r.Now()), err
+	if pod.Spec.NodeName != "" {
+		if w.NodeGone, err = r.nodeGone(ctx, pod.Spec.NodeName); err != nil {
+			return false, err
+		}
+	}
+	return execution.PodEnded(pod, w), nil
 }
 
 // prepare makes what the Job needs, each object only where it is missing.

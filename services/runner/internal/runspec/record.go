@@ -32,6 +32,10 @@ const (
 	ExitPeerEnded = 78
 	// ExitStateLocked: the state is locked by somebody else; nothing was planned or applied.
 	ExitStateLocked = 79
+	// ExitStalePlan: the tool refused the plan, because the state has changed since.
+	ExitStalePlan = 80
+	// ExitStorageFull: the volume, or the pod's own storage, is full.
+	ExitStorageFull = 81
 )
 
 // MaxRecordBytes bounds a Record as JSON; a termination message is cut at 4,096 bytes.
@@ -63,6 +67,11 @@ type Record struct {
 	Empty bool `json:"empty,omitempty"`
 	// Changes counts what the plan would do.
 	Changes Changes `json:"changes,omitzero"`
+	// Review is the ReviewSum of the review that stands in keeper's log; empty for a plan that is Empty, or where none could be made.
+	Review string `json:"review,omitempty"`
+	// Drifted are the addresses of resources that changed outside of the tool, as many of DriftedTotal as fit.
+	Drifted      []string `json:"drifted,omitempty"`
+	DriftedTotal int32    `json:"driftedTotal,omitempty"`
 }
 
 // Changes counts what a plan would do.

@@ -177,6 +177,7 @@ func requestFor(w *v1alpha1.Workspace, run *v1alpha1.WorkspaceRun, half lifecycl
 		MountServiceAccountToken: w.Spec.MountServiceAccountToken,
 		PodAnnotations:           annotations,
 		Timeout:                  durationpb.New(timeout),
+		TfLogLevel:               lifecycle.LogLevel(w),
 	}
 }
 

@@ -22,11 +22,24 @@ var (
 
 const formatMajor = "1."
 
+// Bounds of what a Summary lists, in entries and in bytes of addresses.
+const (
+	maxListed  = 5000
+	maxDrifted = 20
+	maxBytes   = 512 << 10
+)
+
 // Summary of a plan.
 type Summary struct {
 	Changes runspec.Changes
 	// Empty says that applying the plan would change nothing at all, state included.
 	Empty bool
+	// Listed are the resources that the plan does something to, in its order; the first ones where there are very many. Total is how many there are.
+	Listed []runspec.ResourceChange
+	Total  int32
+	// Drifted are the addresses of resources that changed outside of the tool; the first ones of DriftedTotal.
+	Drifted      []string
+	DriftedTotal int32
 }
 
 type plan struct {
@@ -36,6 +49,8 @@ type plan struct {
 	applyable  bool
 	incomplete bool
 	changes    runspec.Changes
+	summary    Summary
+	listed     int
 	// acts says that the plan does something, whether or not it counts as a change.
 	acts bool
 }
@@ -57,7 +72,8 @@ func Read(r io.Reader) (Summary, error) {
 		return Summary{}, ErrErrored
 	}
 	// Older tools print no "applyable"; what it says follows from the changes then.
-	return Summary{Changes: p.changes, Empty: !p.applyable && !p.acts && !p.incomplete}, nil
+	p.summary.Changes, p.summary.Empty = p.changes, !p.applyable && !p.acts && !p.incomplete
+	return p.summary, nil
 }
 
 func (p *plan) object(d *json.Decoder) error {
@@ -91,6 +107,8 @@ func (p *plan) member(d *json.Decoder, name string) error {
 		return d.Decode(&p.applyable)
 	case "resource_changes":
 		return elements(d, func() error { return p.resource(d) })
+	case "resource_drift":
+		return elements(d, func() error { return p.drift(d) })
 	case "output_changes":
 		return p.outputs(d)
 	case "deferred_changes", "action_invocations", "deferred_action_invocations":
@@ -98,6 +116,25 @@ func (p *plan) member(d *json.Decoder, name string) error {
 	default:
 		return skip(d)
 	}
+}
+
+// drift notes a resource that is not as the state has it. A resource that only moved has not drifted.
+func (p *plan) drift(d *json.Decoder) error {
+	var r struct {
+		Address string `json:"address"`
+		Change  change `json:"change"`
+	}
+	if err := d.Decode(&r); err != nil {
+		return err
+	}
+	if len(r.Change.Actions) == 0 || slices.Equal(r.Change.Actions, []string{"no-op"}) {
+		return nil
+	}
+	p.summary.DriftedTotal++
+	if len(p.summary.Drifted) < maxDrifted {
+		p.summary.Drifted = append(p.summary.Drifted, r.Address)
+	}
+	return nil
 }
 
 type change struct {
@@ -109,6 +146,7 @@ func (p *plan) resource(d *json.Decoder) error {
 	var r struct {
 		Address         string `json:"address"`
 		PreviousAddress string `json:"previous_address"`
+		ActionReason    string `json:"action_reason"`
 		Change          change `json:"change"`
 	}
 	if err := d.Decode(&r); err != nil {
@@ -117,17 +155,29 @@ func (p *plan) resource(d *json.Decoder) error {
 	if len(r.Change.Actions) == 0 {
 		return fmt.Errorf("%s has no actions", r.Address)
 	}
+	listed := runspec.ResourceChange{Address: r.Address, Actions: r.Change.Actions, Reason: r.ActionReason}
 	if r.PreviousAddress != "" && r.PreviousAddress != r.Address {
 		p.changes.Move++
-		p.acts = true
+		listed.From = r.PreviousAddress
 	}
 	if len(r.Change.Importing) > 0 && string(r.Change.Importing) != "null" {
 		p.changes.Import++
-		p.acts = true
+		listed.Imported = true
 	}
 	count(&p.changes, r.Change.Actions)
-	p.acts = p.acts || !slices.Equal(r.Change.Actions, []string{"no-op"})
+	if listed.From != "" || listed.Imported || !slices.Equal(r.Change.Actions, []string{"no-op"}) {
+		p.acts = true
+		p.list(listed)
+	}
 	return nil
+}
+
+func (p *plan) list(r runspec.ResourceChange) {
+	p.summary.Total++
+	p.listed += len(r.Address) + len(r.From)
+	if len(p.summary.Listed) < maxListed && p.listed <= maxBytes {
+		p.summary.Listed = append(p.summary.Listed, r)
+	}
 }
 
 // count adds one resource. A word that is not known counts as a destroy: it must not look harmless.

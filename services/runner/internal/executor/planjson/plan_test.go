@@ -3,6 +3,8 @@ package planjson
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,9 +70,58 @@ func TestSummaries(t *testing.T) {
 		"applyable says no, but something acts": {`"applyable":false,` + resource(`"change":{"actions":["read"]}`), Summary{}},
 	} {
 		got, err := Read(strings.NewReader(`{"format_version":"1.2",` + c.body + `}`))
-		if err != nil || got != c.want {
+		if err != nil || got.Changes != c.want.Changes || got.Empty != c.want.Empty {
 			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, c.want)
 		}
+	}
+}
+
+func TestChangesAndDriftAreListedWithoutValues(t *testing.T) {
+	got, err := Read(strings.NewReader(`{"format_version":"1.2",
+"resource_drift":[
+ {"address":"a.drifted","change":{"actions":["update"],"before":{"x":"secret"},"after":{"x":"other"}}},
+ {"address":"a.moved","previous_address":"a.before","change":{"actions":["no-op"]}},
+ {"address":"a.gone","change":{"actions":["delete"]}}],
+"resource_changes":[
+ {"address":"a.same","change":{"actions":["no-op"]}},
+ {"address":"a.drifted","action_reason":"replace_because_cannot_update","change":{"actions":["delete","create"],"before":{"x":"secret"}}},
+ {"address":"a.moved","previous_address":"a.before","change":{"actions":["no-op"]}},
+ {"address":"a.imported","change":{"actions":["no-op"],"importing":{"id":"x"}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []runspec.ResourceChange{
+		{Address: "a.drifted", Actions: []string{"delete", "create"}, Reason: "replace_because_cannot_update"},
+		{Address: "a.moved", From: "a.before", Actions: []string{"no-op"}},
+		{Address: "a.imported", Actions: []string{"no-op"}, Imported: true},
+	}
+	if !reflect.DeepEqual(got.Listed, want) || got.Total != 3 {
+		t.Errorf("listed %+v of %d, want %+v", got.Listed, got.Total, want)
+	}
+	if !slices.Equal(got.Drifted, []string{"a.drifted", "a.gone"}) || got.DriftedTotal != 2 {
+		t.Errorf("drifted %v of %d", got.Drifted, got.DriftedTotal)
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	entry := func(n int) string {
+		return fmt.Sprintf(`{"address":"a.%d%s","change":{"actions":["update"]}}`, n, strings.Repeat("x", 200))
+	}
+	var entries []string
+	for n := range 20_000 {
+		entries = append(entries, entry(n))
+	}
+	list := "[" + strings.Join(entries, ",") + "]"
+	got, err := Read(strings.NewReader(`{"format_version":"1.2","resource_drift":` + list + `,"resource_changes":` + list + `}`))
+	size := 0
+	for _, r := range got.Listed {
+		size += len(r.Address)
+	}
+	if err != nil || got.Total != 20_000 || size > maxBytes || len(got.Listed) > maxListed || len(got.Listed) < 1000 {
+		t.Errorf("%d of %d are listed, %d bytes, %v", len(got.Listed), got.Total, size, err)
+	}
+	if got.DriftedTotal != 20_000 || len(got.Drifted) != maxDrifted {
+		t.Errorf("%d of %d drifted", len(got.Drifted), got.DriftedTotal)
 	}
 }
 
