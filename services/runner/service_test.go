@@ -41,6 +41,7 @@ import (
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/internal/service"
 	"magosproject.io/internal/testcluster"
+	"magosproject.io/services/runner/internal/runspec"
 )
 
 const releaseNamespace = "magos-system"
@@ -453,13 +454,16 @@ func TestLogsComeWholeAndInPieces(t *testing.T) {
 	c := f.client("workspace", workspaceRules()...)
 	plan := request(ws, pb.Phase_PHASE_PLAN, "")
 	f.ready(c, plan.GetKey())
-	text := strings.Repeat("line of the log\n", 40_000)
+	text := string(runspec.LogMark("tool", 0)) + strings.Repeat("line of the log\n", 40_000)
+	const half = 20_000
 	kubelet := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/tool") || r.URL.Query().Get("follow") != "true" {
+		query := r.URL.Query()
+		if !strings.HasSuffix(r.URL.Path, "/tool") || query.Get("timestamps") != "true" {
 			http.Error(w, "unexpected "+r.URL.String(), http.StatusBadRequest)
 			return
 		}
-		_, _ = io.WriteString(w, text)
+		// A stream that follows breaks off in the middle of the log, while the container works on.
+		serveLog(w, text, query.Get("sinceTime"), query.Get("follow") == "true", half)
 	}))
 	defer kubelet.Close()
 	node := f.node(kubelet.Listener.Addr().String())
@@ -478,7 +482,11 @@ func TestLogsComeWholeAndInPieces(t *testing.T) {
 	pod := f.pod(started.GetRun().GetJobName(), node)
 	f.kubelet(pod, running)
 	var got bytes.Buffer
-	for {
+	for ended := false; ; {
+		if !ended && got.Len() > half*16 {
+			f.kubelet(pod, exited(1, ""))
+			ended = true
+		}
 		m, err := logs.Recv()
 		if errors.Is(err, io.EOF) {
 			break
@@ -487,12 +495,14 @@ func TestLogsComeWholeAndInPieces(t *testing.T) {
 		if len(m.GetData()) > 64<<10 {
 			t.Fatalf("a piece has %d bytes", len(m.GetData()))
 		}
+		if m.GetMissing() {
+			t.Error("something is said to be missing")
+		}
 		got.Write(m.GetData())
 	}
 	if got.String() != text {
 		t.Errorf("%d bytes came, want %d", got.Len(), len(text))
 	}
-	f.kubelet(pod, exited(1, ""))
 	f.eventually("the run has failed", func() error {
 		r, err := c.GetRun(t.Context(), &pb.GetRunRequest{Key: plan.GetKey()})
 		if err == nil && r.GetRun().GetState() != pb.RunState_RUN_STATE_FAILED {
@@ -509,6 +519,21 @@ func TestLogsComeWholeAndInPieces(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// serveLog serves a log as a kubelet does: each line with its time, from the time on. A stream that follows ends after so many lines.
+func serveLog(w io.Writer, text, since string, follow bool, lines int) {
+	from, _ := time.Parse(time.RFC3339, since)
+	n := 0
+	for line := range strings.Lines(text) {
+		at := time.Date(2026, 11, 30, 21, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Millisecond)
+		if n++; follow && n > lines+10 {
+			return
+		}
+		if !at.Before(from) {
+			_, _ = fmt.Fprintf(w, "%s %s", at.Format(time.RFC3339Nano), line)
+		}
+	}
 }
 
 // node registers a node whose kubelet listens at the address.
