@@ -24,7 +24,8 @@ const (
 	// AnnotationApprovedBy is the user name of who set AnnotationApproved (or a Rollout's approval) last. Stamped, never believed from people: by an
 	// admission policy where the cluster has such, by the services for callers of their RPCs; absent means that nobody knows. Removed with the approval.
 	AnnotationApprovedBy = GroupName + "/approved-by"
-	// AnnotationCancel asks that the run whose ID is its value is ended. Writer: people.
+	// AnnotationCancel ends the run whose ID is its value: a pod that runs is interrupted once and given its grace. Then the same inputs rest until they change
+	// or a run is requested. Writer: people.
 	AnnotationCancel = GroupName + "/cancel"
 	// AnnotationConfirmEnded says that the run whose ID is its value has ended, where nothing else can prove it: its node is lost, or its pod was removed by force.
 	// It counts only for a pod that looks lost or is being deleted, or is gone. Writer: people.
@@ -41,6 +42,9 @@ const (
 
 // TFLogLevels are the values of AnnotationTFLogLevel, the most talkative first.
 func TFLogLevels() []string { return []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} }
+
+// UnknownApprover is recorded where AnnotationApprovedBy does not say who approved.
+const UnknownApprover = "unknown"
 
 // Labels on the children of a Workspace (Jobs, Pods, ConfigMaps, PersistentVolumeClaims). Writer: the runner service.
 const (

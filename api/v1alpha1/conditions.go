@@ -188,6 +188,8 @@ const (
 	ReasonStateLocked Reason = "StateLocked"
 	// ReasonStalePlan: the state changed after the plan was made, so the tool refused to apply it; nothing was applied. It is planned again and counts as no failure.
 	ReasonStalePlan Reason = "StalePlan"
+	// ReasonRetriesExhausted: the same inputs failed more often than spec.retry.limit tries them again; they rest until they change or a run is requested.
+	ReasonRetriesExhausted Reason = "RetriesExhausted"
 	// ReasonServiceAccountNotFound: the ServiceAccount of the run does not exist in the namespace.
 	ReasonServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// ReasonQuotaExceeded: a ResourceQuota refuses the pod.
@@ -206,6 +208,12 @@ const (
 	ReasonApproved Reason = "Approved"
 	// ReasonRunDiscarded: a plan was given up before its apply; the message says why.
 	ReasonRunDiscarded Reason = "RunDiscarded"
+	// ReasonCancelling: a person cancelled the run; its pod was asked to end and is given its grace.
+	ReasonCancelling Reason = "Cancelling"
+	// ReasonCancelled: a person cancelled the run. The same inputs rest until they change or a run is requested.
+	ReasonCancelled Reason = "Cancelled"
+	// ReasonCancelVoid: a cancel named something else than the live run and was removed.
+	ReasonCancelVoid Reason = "CancelVoid"
 	// ReasonSuspended: spec.suspend is set; nothing new starts until it is false or removed.
 	ReasonSuspended Reason = "Suspended"
 	// ReasonInvalidAnnotation: an annotation cannot be understood; the message names it, its value and what to write.

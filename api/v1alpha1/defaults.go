@@ -10,6 +10,8 @@ const (
 	DefaultGitPollInterval = 30 * time.Second
 	// DefaultServiceAccountName is the account that run pods use.
 	DefaultServiceAccountName = "magos-job"
+	// DefaultRetryMaxInterval bounds the pause between two attempts with the same inputs.
+	DefaultRetryMaxInterval = time.Hour
 	// DefaultTimeout bounds a plan or an apply.
 	DefaultTimeout = 24 * time.Hour
 )

@@ -76,6 +76,21 @@ type PhaseSettings struct {
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
+// RetrySettings say how failed runs of the same inputs are tried again.
+type RetrySettings struct {
+	// limit is how often the same inputs are tried again after they have failed once; no limit when absent, never with 0.
+	// Then the Workspace rests (RetriesExhausted) until its inputs change or a run is requested.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 1000",message="retry.limit must be between 0 and 1000: write how often to try again, 0 for never, or leave it out for no limit"
+	Limit *int32 `json:"limit,omitempty"`
+	// maxInterval bounds the pause between two attempts, a Go duration; 1h when absent. The first pause is the reconcile interval, and each one is twice as long as the one before.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="retry.maxInterval must be a duration from 1s to 720h: write one such as 90s, 30m or 1h30m, or leave it out for 1h"
+	MaxInterval *metav1.Duration `json:"maxInterval,omitempty"`
+}
+
 // WorkspaceSpec is what a Workspace asks for.
 type WorkspaceSpec struct {
 	// projectRef binds the Workspace to its Project.
@@ -97,6 +112,9 @@ type WorkspaceSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	Suspend bool `json:"suspend,omitempty"`
+	// retry says how failed runs of the same inputs are tried again.
+	// +optional
+	Retry RetrySettings `json:"retry,omitempty"`
 	// variableSetRef lists VariableSets for this Workspace, later ones over earlier ones, all over the Project's.
 	// +optional
 	// +listType=map
@@ -209,6 +227,12 @@ type WorkspaceRun struct {
 	// lock of the state, a stale plan. They are no failures; the pause before the next run grows with them.
 	// +optional
 	Setbacks int32 `json:"setbacks,omitempty"`
+	// cancelledAt is when it was seen that a person cancelled the run.
+	// +optional
+	CancelledAt *metav1.Time `json:"cancelledAt,omitempty"`
+	// reason says why the run ended.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 	// retryAt is when the next run of the same inputs may begin after a setback.
 	// +optional
 	RetryAt *metav1.Time `json:"retryAt,omitempty"`
@@ -235,8 +259,27 @@ type AwaitingApproval struct {
 type Approval struct {
 	// runID that was approved.
 	RunID string `json:"runID"`
+	// by is who approved it; "unknown" where the cluster does not say.
+	// +optional
+	By string `json:"by,omitempty"`
 	// at is when it was seen.
 	At metav1.Time `json:"at"`
+}
+
+// Drift is what a plan found to differ from what was applied, without anybody having asked for it.
+type Drift struct {
+	// detectedAt is when a plan found it.
+	DetectedAt metav1.Time `json:"detectedAt"`
+	// runID of the run that found it.
+	RunID string `json:"runID"`
+	// resources are the addresses of what was changed or removed from outside, the first of them where there are many; never values.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Resources []string `json:"resources,omitempty"`
+	// total is how many such resources there are.
+	// +optional
+	Total int32 `json:"total,omitempty"`
 }
 
 // Failures counts failed runs of the same inputs.
@@ -298,6 +341,9 @@ type WorkspaceStatus struct {
 	// approval is the last approval that counted.
 	// +optional
 	Approval *Approval `json:"approval,omitempty"`
+	// drift that a plan found and that no run has mended yet.
+	// +optional
+	Drift *Drift `json:"drift,omitempty"`
 	// failures of the present inputs.
 	// +optional
 	Failures *Failures `json:"failures,omitempty"`

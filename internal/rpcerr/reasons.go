@@ -18,6 +18,8 @@ const (
 	VolumeNotReady = "VOLUME_NOT_READY"
 	// ConfigMapDiffers: the run's ConfigMap exists with another content.
 	ConfigMapDiffers = "CONFIG_MAP_DIFFERS"
+	// RunNotLive: the run that is to be cancelled has ended, or another lives.
+	RunNotLive = "RUN_NOT_LIVE"
 	// LogsGone: the pod whose log was asked for is gone.
 	LogsGone = "LOGS_GONE"
 	// ReviewUnavailable: what people read of a plan cannot be had; the message says why.
@@ -59,7 +61,7 @@ const (
 // Reasons has every reason, in the order above.
 func Reasons() []string {
 	return []string{
-		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, LogsGone, ReviewUnavailable,
+		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, RunNotLive, LogsGone, ReviewUnavailable,
 		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, RemoteUnavailable, NoLeader,
 		Conflict, NotAwaitingApproval, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
 		DeadlineExceeded, Internal,

@@ -50,6 +50,7 @@ func setUp(ctx context.Context, config *Config, kit *service.Kit) error {
 	workspaces := &controller.Reconciler{Config: controller.Config{
 		Client: mgr.GetClient(), Objects: objects, Runner: runner, RefWatcher: refwatcherpb.NewRefWatcherServiceClient(refwatcherConnection),
 		Events: mgr.GetEventRecorder("magos-workspace"), Metrics: controller.NewMetrics(kit.Metrics), Clock: clock.RealClock{},
+		Drift: controller.NewDriftSlots(config.MaxDriftPlans, mgr.GetClient()),
 	}}
 	sets := &controller.VariableSetReconciler{Client: mgr.GetClient(), Objects: objects, Clock: clock.RealClock{}}
 	hints := controller.NewHints(runner, kit.Config.Namespaces, clock.RealClock{}, kit.Log)

@@ -265,7 +265,7 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 		f.createWorkspace(name, true)
 	}
 	f.createWorkspace("gated", false)
-	person := f.client("person", "get", "list", "watch", "patch", "approve")
+	person := f.client("person", "get", "list", "watch", "patch", "approve", "cancel")
 	ref := func(name string) *corepb.ObjectRef { return &corepb.ObjectRef{Namespace: f.namespace, Name: name} }
 	get := func(name string) (*pb.Workspace, error) {
 		response, err := person.GetWorkspace(t.Context(), &pb.GetWorkspaceRequest{Workspace: ref(name)})
@@ -418,6 +418,7 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 			return err
 		})
 	})
+	t.Run("cancelling", func(t *testing.T) { f.cancelAWaitingPlan(person) })
 	t.Run("rights", func(t *testing.T) {
 		reader := f.client("reader", "get", "patch")
 		f.eventually("the binding to be seen", func() error {
@@ -425,6 +426,8 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 			return err
 		})
 		_, err := reader.ApproveRun(t.Context(), &pb.ApproveRunRequest{Workspace: ref("a"), RunId: "x"})
+		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)
+		_, err = reader.CancelRun(t.Context(), &pb.CancelRunRequest{Workspace: ref("a"), RunId: "x"})
 		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)
 		_, err = reader.Explain(t.Context(), &pb.ExplainRequest{Workspace: ref("a")}) // the chain tells of others
 		f.expect(err, codes.PermissionDenied, rpcerr.PermissionDenied)

@@ -875,6 +875,98 @@ func (*ApproveRunResponse) Descriptor() ([]byte, []int) {
 	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{12}
 }
 
+// CancelRunRequest ends a run.
+type CancelRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Workspace.
+	Workspace *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// Required. The run that was seen.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRunRequest) Reset() {
+	*x = CancelRunRequest{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRunRequest) ProtoMessage() {}
+
+func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
+func (*CancelRunRequest) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CancelRunRequest) GetWorkspace() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Workspace
+	}
+	return nil
+}
+
+func (x *CancelRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// CancelRunResponse says that the command is recorded.
+type CancelRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRunResponse) Reset() {
+	*x = CancelRunResponse{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRunResponse) ProtoMessage() {}
+
+func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
+func (*CancelRunResponse) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{14}
+}
+
 // ExplainRequest names a Workspace.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -886,7 +978,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +990,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1003,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{13}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainRequest) GetWorkspace() *v1alpha1.ObjectRef {
@@ -936,7 +1028,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1040,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1053,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{14}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExplainResponse) GetSentence() string {
@@ -1054,20 +1146,25 @@ const file_magos_workspace_v1alpha1_workspace_proto_rawDesc = "" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vplan_digest\x18\x03 \x01(\tR\n" +
 	"planDigest\"\x14\n" +
-	"\x12ApproveRunResponse\"N\n" +
+	"\x12ApproveRunResponse\"g\n" +
+	"\x10CancelRunRequest\x12<\n" +
+	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\x13\n" +
+	"\x11CancelRunResponse\"N\n" +
 	"\x0eExplainRequest\x12<\n" +
 	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"w\n" +
 	"\x0fExplainResponse\x12\x1a\n" +
 	"\bsentence\x18\x01 \x01(\tR\bsentence\x12/\n" +
 	"\x05chain\x18\x02 \x03(\v2\x19.magos.core.v1alpha1.FactR\x05chain\x12\x17\n" +
-	"\away_out\x18\x03 \x01(\tR\x06wayOut2\xb4\x05\n" +
+	"\away_out\x18\x03 \x01(\tR\x06wayOut2\x9a\x06\n" +
 	"\x10WorkspaceService\x12m\n" +
 	"\fGetWorkspace\x12-.magos.workspace.v1alpha1.GetWorkspaceRequest\x1a..magos.workspace.v1alpha1.GetWorkspaceResponse\x12s\n" +
 	"\x0eListWorkspaces\x12/.magos.workspace.v1alpha1.ListWorkspacesRequest\x1a0.magos.workspace.v1alpha1.ListWorkspacesResponse\x12x\n" +
 	"\x0fWatchWorkspaces\x120.magos.workspace.v1alpha1.WatchWorkspacesRequest\x1a1.magos.workspace.v1alpha1.WatchWorkspacesResponse0\x01\x12y\n" +
 	"\x10RequestReconcile\x121.magos.workspace.v1alpha1.RequestReconcileRequest\x1a2.magos.workspace.v1alpha1.RequestReconcileResponse\x12g\n" +
 	"\n" +
-	"ApproveRun\x12+.magos.workspace.v1alpha1.ApproveRunRequest\x1a,.magos.workspace.v1alpha1.ApproveRunResponse\x12^\n" +
+	"ApproveRun\x12+.magos.workspace.v1alpha1.ApproveRunRequest\x1a,.magos.workspace.v1alpha1.ApproveRunResponse\x12d\n" +
+	"\tCancelRun\x12*.magos.workspace.v1alpha1.CancelRunRequest\x1a+.magos.workspace.v1alpha1.CancelRunResponse\x12^\n" +
 	"\aExplain\x12(.magos.workspace.v1alpha1.ExplainRequest\x1a).magos.workspace.v1alpha1.ExplainResponseB@Z>magosproject.io/gen/magos/workspace/v1alpha1;workspacev1alpha1b\x06proto3"
 
 var (
@@ -1082,7 +1179,7 @@ func file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP() []byte {
 	return file_magos_workspace_v1alpha1_workspace_proto_rawDescData
 }
 
-var file_magos_workspace_v1alpha1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_magos_workspace_v1alpha1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_magos_workspace_v1alpha1_workspace_proto_goTypes = []any{
 	(*Workspace)(nil),                // 0: magos.workspace.v1alpha1.Workspace
 	(*Want)(nil),                     // 1: magos.workspace.v1alpha1.Want
@@ -1097,50 +1194,55 @@ var file_magos_workspace_v1alpha1_workspace_proto_goTypes = []any{
 	(*RequestReconcileResponse)(nil), // 10: magos.workspace.v1alpha1.RequestReconcileResponse
 	(*ApproveRunRequest)(nil),        // 11: magos.workspace.v1alpha1.ApproveRunRequest
 	(*ApproveRunResponse)(nil),       // 12: magos.workspace.v1alpha1.ApproveRunResponse
-	(*ExplainRequest)(nil),           // 13: magos.workspace.v1alpha1.ExplainRequest
-	(*ExplainResponse)(nil),          // 14: magos.workspace.v1alpha1.ExplainResponse
-	(*v1alpha1.WorkspaceRef)(nil),    // 15: magos.core.v1alpha1.WorkspaceRef
-	(*v1alpha1.Condition)(nil),       // 16: magos.core.v1alpha1.Condition
-	(*timestamppb.Timestamp)(nil),    // 17: google.protobuf.Timestamp
-	(*v1alpha1.Changes)(nil),         // 18: magos.core.v1alpha1.Changes
-	(*v1alpha1.ObjectRef)(nil),       // 19: magos.core.v1alpha1.ObjectRef
-	(*v1alpha1.Fact)(nil),            // 20: magos.core.v1alpha1.Fact
+	(*CancelRunRequest)(nil),         // 13: magos.workspace.v1alpha1.CancelRunRequest
+	(*CancelRunResponse)(nil),        // 14: magos.workspace.v1alpha1.CancelRunResponse
+	(*ExplainRequest)(nil),           // 15: magos.workspace.v1alpha1.ExplainRequest
+	(*ExplainResponse)(nil),          // 16: magos.workspace.v1alpha1.ExplainResponse
+	(*v1alpha1.WorkspaceRef)(nil),    // 17: magos.core.v1alpha1.WorkspaceRef
+	(*v1alpha1.Condition)(nil),       // 18: magos.core.v1alpha1.Condition
+	(*timestamppb.Timestamp)(nil),    // 19: google.protobuf.Timestamp
+	(*v1alpha1.Changes)(nil),         // 20: magos.core.v1alpha1.Changes
+	(*v1alpha1.ObjectRef)(nil),       // 21: magos.core.v1alpha1.ObjectRef
+	(*v1alpha1.Fact)(nil),            // 22: magos.core.v1alpha1.Fact
 }
 var file_magos_workspace_v1alpha1_workspace_proto_depIdxs = []int32{
-	15, // 0: magos.workspace.v1alpha1.Workspace.ref:type_name -> magos.core.v1alpha1.WorkspaceRef
+	17, // 0: magos.workspace.v1alpha1.Workspace.ref:type_name -> magos.core.v1alpha1.WorkspaceRef
 	1,  // 1: magos.workspace.v1alpha1.Workspace.wants:type_name -> magos.workspace.v1alpha1.Want
 	2,  // 2: magos.workspace.v1alpha1.Workspace.run:type_name -> magos.workspace.v1alpha1.Run
-	16, // 3: magos.workspace.v1alpha1.Workspace.conditions:type_name -> magos.core.v1alpha1.Condition
-	17, // 4: magos.workspace.v1alpha1.Workspace.next_reconcile_at:type_name -> google.protobuf.Timestamp
-	17, // 5: magos.workspace.v1alpha1.Want.since:type_name -> google.protobuf.Timestamp
-	17, // 6: magos.workspace.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
-	17, // 7: magos.workspace.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	18, // 8: magos.workspace.v1alpha1.Run.changes:type_name -> magos.core.v1alpha1.Changes
-	19, // 9: magos.workspace.v1alpha1.GetWorkspaceRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	18, // 3: magos.workspace.v1alpha1.Workspace.conditions:type_name -> magos.core.v1alpha1.Condition
+	19, // 4: magos.workspace.v1alpha1.Workspace.next_reconcile_at:type_name -> google.protobuf.Timestamp
+	19, // 5: magos.workspace.v1alpha1.Want.since:type_name -> google.protobuf.Timestamp
+	19, // 6: magos.workspace.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
+	19, // 7: magos.workspace.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	20, // 8: magos.workspace.v1alpha1.Run.changes:type_name -> magos.core.v1alpha1.Changes
+	21, // 9: magos.workspace.v1alpha1.GetWorkspaceRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
 	0,  // 10: magos.workspace.v1alpha1.GetWorkspaceResponse.workspace:type_name -> magos.workspace.v1alpha1.Workspace
 	0,  // 11: magos.workspace.v1alpha1.ListWorkspacesResponse.workspaces:type_name -> magos.workspace.v1alpha1.Workspace
 	0,  // 12: magos.workspace.v1alpha1.WatchWorkspacesResponse.workspace:type_name -> magos.workspace.v1alpha1.Workspace
-	19, // 13: magos.workspace.v1alpha1.RequestReconcileRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	19, // 14: magos.workspace.v1alpha1.ApproveRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	19, // 15: magos.workspace.v1alpha1.ExplainRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	20, // 16: magos.workspace.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	3,  // 17: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:input_type -> magos.workspace.v1alpha1.GetWorkspaceRequest
-	5,  // 18: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:input_type -> magos.workspace.v1alpha1.ListWorkspacesRequest
-	7,  // 19: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:input_type -> magos.workspace.v1alpha1.WatchWorkspacesRequest
-	9,  // 20: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:input_type -> magos.workspace.v1alpha1.RequestReconcileRequest
-	11, // 21: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:input_type -> magos.workspace.v1alpha1.ApproveRunRequest
-	13, // 22: magos.workspace.v1alpha1.WorkspaceService.Explain:input_type -> magos.workspace.v1alpha1.ExplainRequest
-	4,  // 23: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:output_type -> magos.workspace.v1alpha1.GetWorkspaceResponse
-	6,  // 24: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:output_type -> magos.workspace.v1alpha1.ListWorkspacesResponse
-	8,  // 25: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:output_type -> magos.workspace.v1alpha1.WatchWorkspacesResponse
-	10, // 26: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:output_type -> magos.workspace.v1alpha1.RequestReconcileResponse
-	12, // 27: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:output_type -> magos.workspace.v1alpha1.ApproveRunResponse
-	14, // 28: magos.workspace.v1alpha1.WorkspaceService.Explain:output_type -> magos.workspace.v1alpha1.ExplainResponse
-	23, // [23:29] is the sub-list for method output_type
-	17, // [17:23] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	21, // 13: magos.workspace.v1alpha1.RequestReconcileRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	21, // 14: magos.workspace.v1alpha1.ApproveRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	21, // 15: magos.workspace.v1alpha1.CancelRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	21, // 16: magos.workspace.v1alpha1.ExplainRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	22, // 17: magos.workspace.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	3,  // 18: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:input_type -> magos.workspace.v1alpha1.GetWorkspaceRequest
+	5,  // 19: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:input_type -> magos.workspace.v1alpha1.ListWorkspacesRequest
+	7,  // 20: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:input_type -> magos.workspace.v1alpha1.WatchWorkspacesRequest
+	9,  // 21: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:input_type -> magos.workspace.v1alpha1.RequestReconcileRequest
+	11, // 22: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:input_type -> magos.workspace.v1alpha1.ApproveRunRequest
+	13, // 23: magos.workspace.v1alpha1.WorkspaceService.CancelRun:input_type -> magos.workspace.v1alpha1.CancelRunRequest
+	15, // 24: magos.workspace.v1alpha1.WorkspaceService.Explain:input_type -> magos.workspace.v1alpha1.ExplainRequest
+	4,  // 25: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:output_type -> magos.workspace.v1alpha1.GetWorkspaceResponse
+	6,  // 26: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:output_type -> magos.workspace.v1alpha1.ListWorkspacesResponse
+	8,  // 27: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:output_type -> magos.workspace.v1alpha1.WatchWorkspacesResponse
+	10, // 28: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:output_type -> magos.workspace.v1alpha1.RequestReconcileResponse
+	12, // 29: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:output_type -> magos.workspace.v1alpha1.ApproveRunResponse
+	14, // 30: magos.workspace.v1alpha1.WorkspaceService.CancelRun:output_type -> magos.workspace.v1alpha1.CancelRunResponse
+	16, // 31: magos.workspace.v1alpha1.WorkspaceService.Explain:output_type -> magos.workspace.v1alpha1.ExplainResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_magos_workspace_v1alpha1_workspace_proto_init() }
@@ -1154,7 +1256,7 @@ func file_magos_workspace_v1alpha1_workspace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_workspace_v1alpha1_workspace_proto_rawDesc), len(file_magos_workspace_v1alpha1_workspace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

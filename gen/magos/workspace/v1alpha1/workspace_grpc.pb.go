@@ -26,6 +26,7 @@ const (
 	WorkspaceService_WatchWorkspaces_FullMethodName  = "/magos.workspace.v1alpha1.WorkspaceService/WatchWorkspaces"
 	WorkspaceService_RequestReconcile_FullMethodName = "/magos.workspace.v1alpha1.WorkspaceService/RequestReconcile"
 	WorkspaceService_ApproveRun_FullMethodName       = "/magos.workspace.v1alpha1.WorkspaceService/ApproveRun"
+	WorkspaceService_CancelRun_FullMethodName        = "/magos.workspace.v1alpha1.WorkspaceService/CancelRun"
 	WorkspaceService_Explain_FullMethodName          = "/magos.workspace.v1alpha1.WorkspaceService/Explain"
 )
 
@@ -58,6 +59,13 @@ type WorkspaceServiceClient interface {
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
 	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(ctx context.Context, in *ApproveRunRequest, opts ...grpc.CallOption) (*ApproveRunResponse, error)
+	// CancelRun ends the live run, as the annotation magosproject.io/cancel does: a pod that has not started never will, one that runs is interrupted once
+	// and given its grace. It returns when the command is recorded; what comes of it shows in the Workspace. Then the same inputs rest until they change or
+	// a run is requested.
+	// May be called by: who has the verb cancel on the workspaces of the namespace.
+	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_LIVE: the run has ended, or another
+	// lives; the metadata name that one), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
+	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
 	// Explain answers why a Workspace does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project, its
 	// Rollout, and the Workspace that the Rollout waits for.
 	// May be called by: who may list the workspaces of the namespace.
@@ -132,6 +140,16 @@ func (c *workspaceServiceClient) ApproveRun(ctx context.Context, in *ApproveRunR
 	return out, nil
 }
 
+func (c *workspaceServiceClient) CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelRunResponse)
+	err := c.cc.Invoke(ctx, WorkspaceService_CancelRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workspaceServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExplainResponse)
@@ -171,6 +189,13 @@ type WorkspaceServiceServer interface {
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
 	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(context.Context, *ApproveRunRequest) (*ApproveRunResponse, error)
+	// CancelRun ends the live run, as the annotation magosproject.io/cancel does: a pod that has not started never will, one that runs is interrupted once
+	// and given its grace. It returns when the command is recorded; what comes of it shows in the Workspace. Then the same inputs rest until they change or
+	// a run is requested.
+	// May be called by: who has the verb cancel on the workspaces of the namespace.
+	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_LIVE: the run has ended, or another
+	// lives; the metadata name that one), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
+	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)
 	// Explain answers why a Workspace does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project, its
 	// Rollout, and the Workspace that the Rollout waits for.
 	// May be called by: who may list the workspaces of the namespace.
@@ -200,6 +225,9 @@ func (UnimplementedWorkspaceServiceServer) RequestReconcile(context.Context, *Re
 }
 func (UnimplementedWorkspaceServiceServer) ApproveRun(context.Context, *ApproveRunRequest) (*ApproveRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApproveRun not implemented")
+}
+func (UnimplementedWorkspaceServiceServer) CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelRun not implemented")
 }
 func (UnimplementedWorkspaceServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
@@ -308,6 +336,24 @@ func _WorkspaceService_ApproveRun_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _WorkspaceService_CancelRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkspaceServiceServer).CancelRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkspaceService_CancelRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkspaceServiceServer).CancelRun(ctx, req.(*CancelRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _WorkspaceService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainRequest)
 	if err := dec(in); err != nil {
@@ -348,6 +394,10 @@ var WorkspaceService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApproveRun",
 			Handler:    _WorkspaceService_ApproveRun_Handler,
+		},
+		{
+			MethodName: "CancelRun",
+			Handler:    _WorkspaceService_CancelRun_Handler,
 		},
 		{
 			MethodName: "Explain",

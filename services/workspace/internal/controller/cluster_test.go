@@ -74,6 +74,7 @@ func (h *harness) running() *requests {
 	h.workspaces = &Reconciler{Config{
 		Client: mgr.GetClient(), Objects: objects, Runner: h.workspaces.Runner, RefWatcher: h.workspaces.RefWatcher,
 		Events: events.NewFakeRecorder(1000), Metrics: NewMetrics(prometheus.NewRegistry()), Clock: clock.RealClock{},
+		Drift: NewDriftSlots(10, mgr.GetClient()),
 	}}
 	h.sets = &VariableSetReconciler{Client: mgr.GetClient(), Objects: objects, Clock: clock.RealClock{}}
 	hints := NewHints(h.workspaces.Runner, []string{h.namespace}, clock.RealClock{}, slog.New(slog.DiscardHandler))

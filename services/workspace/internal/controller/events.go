@@ -22,10 +22,14 @@ var quiet = []v1alpha1.Reason{
 func (r *Reconciler) announce(w *v1alpha1.Workspace, next *v1alpha1.WorkspaceStatus, d lifecycle.Decision) {
 	old := &w.Status
 	if d.Approved {
-		r.event(w, corev1.EventTypeNormal, v1alpha1.ReasonApproved, d.Action, "the plan of run "+d.Run.ID+" was approved")
+		r.event(w, corev1.EventTypeNormal, v1alpha1.ReasonApproved, d.Action, "the plan of run "+d.Run.ID+" was approved by "+next.Approval.By)
 	}
 	if d.End != nil && next.Run != nil && next.Run.Phase == v1alpha1.RunDiscarded {
-		r.event(w, corev1.EventTypeNormal, v1alpha1.ReasonRunDiscarded, d.Action, d.End.Message)
+		kind := corev1.EventTypeNormal
+		if d.End.Reason != v1alpha1.ReasonRunDiscarded && next.Run.Trigger != v1alpha1.TriggerDrift {
+			kind = corev1.EventTypeWarning
+		}
+		r.event(w, kind, d.End.Reason, d.Action, d.End.Message)
 	} else if (next.Reason != old.Reason || next.Phase != old.Phase) && !isRoutine(old, next) {
 		r.event(w, eventType(next), next.Reason, d.Action, next.Message)
 	}
@@ -63,12 +67,6 @@ func hasTurnedBad(old []metav1.Condition, c metav1.Condition) bool {
 	}
 	i := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == c.Type })
 	return i < 0 || old[i].Status != c.Status || old[i].Reason != c.Reason || old[i].Message != c.Message
-}
-
-func (r *Reconciler) announceVoidApproval(w *v1alpha1.Workspace, d lifecycle.Decision) {
-	if d.Void != "" {
-		r.event(w, corev1.EventTypeWarning, v1alpha1.ReasonApprovalVoid, d.Action, d.Void)
-	}
 }
 
 // maxNote is the longest text that an Event takes.

@@ -83,6 +83,7 @@ func (h *harness) restart(at int, moment crash.Moment) {
 	h.workspaces = &Reconciler{Config{
 		Client: h.process, Objects: objects, Runner: runner, RefWatcher: refwatcher,
 		Events: h.recorder, Metrics: NewMetrics(prometheus.NewRegistry()), Clock: h.clock,
+		Drift: NewDriftSlots(10, ofNamespace{h}),
 	}}
 	h.sets = &VariableSetReconciler{Client: h.process, Objects: objects, Clock: h.clock}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -43,6 +44,8 @@ type Config struct {
 	Events events.EventRecorder
 	// Metrics counts runs.
 	Metrics *Metrics
+	// Drift bounds the drift plans that run at a time.
+	Drift *DriftSlots
 	// Clock tells the time of a pass.
 	Clock clock.PassiveClock
 }
@@ -58,16 +61,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var t *trouble
 	switch {
 	case apierrors.IsNotFound(err):
+		r.Drift.forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	case errors.As(err, &t):
 		return r.recordTrouble(ctx, seen.Workspace, t)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	decision := lifecycle.Decide(seen.Snapshot)
-	if decision.Action == lifecycle.ActResolveRevision {
-		seen.Resolution = r.resolve(ctx, seen.Workspace)
-		decision = lifecycle.Decide(seen.Snapshot)
+	decision, err := r.decide(ctx, &seen)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if decision.Action == lifecycle.ActCancelRun {
 		decision, err = r.cancelRun(ctx, seen, decision)
@@ -87,6 +90,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: decision.Requeue}, nil
 }
 
+// decide decides, and decides again where the first decision depends on something that is asked for only then: the commit, or
+// a place for a drift plan.
+func (r *Reconciler) decide(ctx context.Context, seen *observation) (lifecycle.Decision, error) {
+	r.Drift.observe(seen.Snapshot)
+	d := lifecycle.Decide(seen.Snapshot)
+	if d.Action == lifecycle.ActResolveRevision {
+		seen.Resolution = r.resolve(ctx, seen.Workspace)
+		d = lifecycle.Decide(seen.Snapshot)
+	}
+	if d.Action == lifecycle.ActRecordRun && d.Run.Trigger == v1alpha1.TriggerDrift {
+		taken, err := r.Drift.take(ctx, seen.Workspace, seen.Now)
+		if err != nil {
+			return d, err
+		}
+		if !taken {
+			seen.DriftHeld = true
+			d = lifecycle.Decide(seen.Snapshot)
+		}
+	}
+	return d, nil
+}
+
 // carryOut takes the one action of this pass and records its outcome. Only the intent to apply is recorded first.
 func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle.Decision) error {
 	w := seen.Workspace.DeepCopy()
@@ -97,11 +122,9 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 		left := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerWorkspace })
 		return status.PatchFinalizers(ctx, r.Client, w, left)
 	case lifecycle.ActRemoveApproval:
-		if err := status.PatchAnnotations(ctx, r.Client, w, nil, []string{v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy}); err != nil {
-			return err
-		}
-		r.announceVoidApproval(seen.Workspace, d)
-		return nil
+		return r.removeCommand(ctx, w, d, v1alpha1.ReasonApprovalVoid, v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy)
+	case lifecycle.ActRemoveCancel:
+		return r.removeCommand(ctx, w, d, v1alpha1.ReasonCancelVoid, v1alpha1.AnnotationCancel)
 	case lifecycle.ActStartPlan:
 		outcome, err := r.startPlan(ctx, seen, d)
 		if err != nil {
@@ -116,6 +139,17 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 		return fmt.Errorf("deciding about %s: the revision was resolved and is asked for again", client.ObjectKeyFromObject(w))
 	}
 	return r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone})
+}
+
+// removeCommand removes what a person wrote, and says why if it did nothing.
+func (r *Reconciler) removeCommand(ctx context.Context, w *v1alpha1.Workspace, d lifecycle.Decision, void v1alpha1.Reason, annotations ...string) error {
+	if err := status.PatchAnnotations(ctx, r.Client, w, nil, annotations); err != nil {
+		return err
+	}
+	if d.Void != "" {
+		r.event(w, corev1.EventTypeWarning, void, d.Action, d.Void)
+	}
+	return nil
 }
 
 // apply records the intent to apply, and then asks for it. Should the runner not take it, that is recorded as well, on

@@ -53,6 +53,8 @@ func pending(s Snapshot, half Half, phase v1alpha1.Phase) Decision {
 		return give(unresolvedMessage(s.Inputs.Unresolved))
 	case hasFreshRequest(w):
 		return give("a fresh run was requested")
+	case makesWay(s):
+		return give(whyMakesWay)
 	case isStartOverdue(s, half):
 		return cancel(half, overdue(s, half))
 	}

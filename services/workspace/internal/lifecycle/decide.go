@@ -11,7 +11,7 @@ import (
 type predicate func(Snapshot, *v1alpha1.Want) (Decision, bool)
 
 // predicates in the order in which they are asked. A later one may rely on every earlier one having passed.
-var predicates = []predicate{deletion, finalizer, litter, suspension, liveRun, gate, grant, inputs, revision, schedule}
+var predicates = []predicate{cancelLitter, cancellation, deletion, finalizer, litter, suspension, liveRun, gate, grant, inputs, revision, schedule}
 
 // Decide names the one thing to do next. The same Snapshot always gives the same Decision.
 func Decide(s Snapshot) Decision {
@@ -30,15 +30,20 @@ func finalizer(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	return Decision{Action: ActAddFinalizer}, missing
 }
 
-// litter removes an approval that was used or that approves nothing, so that it never meets a later plan.
+// litter removes an approval that was used or that approves nothing, so that it never meets a later plan. What says by whom
+// it was goes with it, and never stays behind to be taken for the name of a later approver.
 func litter(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	st := &s.Workspace.Status
 	value, set := s.Workspace.Annotations[v1alpha1.AnnotationApproved]
-	if !set || (isAwaited(st) && value == st.Run.ID) {
+	_, named := s.Workspace.Annotations[v1alpha1.AnnotationApprovedBy]
+	if !set {
+		return Decision{Action: ActRemoveApproval}, named
+	}
+	if isAwaited(st) && value == st.Run.ID {
 		return Decision{}, false
 	}
 	d := Decision{Action: ActRemoveApproval}
-	if st.Approval == nil || st.Approval.RunID != value {
+	if wasUsed := st.Approval != nil && st.Approval.RunID == value && st.Run != nil && st.Run.ID == value; !wasUsed {
 		d.Void = voidMessage(st, value)
 	}
 	return d, true

@@ -17,8 +17,10 @@ const (
 	ActAddFinalizer Action = "AddFinalizer"
 	// ActRemoveFinalizer lets a deleted Workspace go.
 	ActRemoveFinalizer Action = "RemoveFinalizer"
-	// ActRemoveApproval removes an approval that was used or that approves nothing.
+	// ActRemoveApproval removes an approval that was used or that approves nothing, and what says by whom it was.
 	ActRemoveApproval Action = "RemoveApproval"
+	// ActRemoveCancel removes a cancel that was seen or that names no live run.
+	ActRemoveCancel Action = "RemoveCancel"
 	// ActResolveRevision asks the refwatcher, and then decides again with its answer.
 	ActResolveRevision Action = "ResolveRevision"
 	// ActRecordRun records a new run, before anything of it exists outside.
@@ -47,6 +49,8 @@ type Decision struct {
 	Run *v1alpha1.WorkspaceRun
 	// End says why Run ends, where it does.
 	End *End
+	// Drift as ActRecordPlanned records it.
+	Drift *v1alpha1.Drift
 	// Phase, Reason and Message as they are recorded when the action succeeds.
 	Phase   v1alpha1.Phase
 	Reason  v1alpha1.Reason
@@ -56,7 +60,7 @@ type Decision struct {
 	Warnings []string
 	// Approved is whether a person's approval is what lets the apply go ahead.
 	Approved bool
-	// Void says why an approval is removed; empty where it was used.
+	// Void says why an approval or a cancel is removed; empty where it was used.
 	Void string
 	// Requeue is when to look again if nothing happens before; 0 means only when something happens.
 	Requeue time.Duration

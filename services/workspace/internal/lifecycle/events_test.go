@@ -62,6 +62,10 @@ func jobEnds(o *world, end job) error {
 				o.sealed[id] = end.digest
 			}
 			o.jobs[key] = end
+			if end.reason != "" && half == string(Apply) {
+				end.reason = v1alpha1.ReasonStalePlan
+				o.jobs[key] = end
+			}
 		}
 	}
 	return nil
@@ -85,6 +89,9 @@ func events() []event {
 		{"the job fails", func(o *world) error { return jobEnds(o, job{state: RunFailed}) }},
 		{"the pod starts", podStarts},
 		{"the job fails without having started", func(o *world) error { return jobEnds(o, job{state: RunFailed, never: true}) }},
+		{"the tool finds the state locked, or its plan stale", func(o *world) error {
+			return jobEnds(o, job{state: RunFailed, reason: v1alpha1.ReasonStateLocked})
+		}},
 		{"the jobs vanish", jobsVanish},
 		{"the stalled RPC arrives", func(o *world) error {
 			if c := o.pending; c != nil {
@@ -148,9 +155,25 @@ func events() []event {
 			o.w.Generation++
 			o.touched = true
 		}),
+		change("retries are limited or not", func(o *world) {
+			limit := int32(1)
+			if o.w.Spec.Retry.Limit != nil {
+				o.w.Spec.Retry.Limit = nil
+			} else {
+				o.w.Spec.Retry.Limit = &limit
+			}
+			o.w.Generation++
+			o.touched = true
+		}),
 		change("a run is requested", func(o *world) {
 			o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = fmt.Sprint(o.version)
 			o.touched = true
+		}),
+		change("the run is cancelled", func(o *world) {
+			if o.w.Status.Run != nil {
+				o.w.Annotations[v1alpha1.AnnotationCancel] = o.w.Status.Run.ID
+				o.touched = true
+			}
 		}),
 		change("the run is approved", func(o *world) {
 			if o.w.Status.Run != nil {

@@ -75,11 +75,7 @@ func discardReason(s Snapshot) string {
 		return "a fresh run was requested"
 	}
 	g, ok := granted(s)
-	if !ok {
-		// What would run instead is unknown without a grant.
-		return ""
-	}
-	if g.Pass != run.Pass || g.Revision != "" && g.Revision != run.Revision {
+	if ok && (g.Pass != run.Pass || g.Revision != "" && g.Revision != run.Revision) {
 		return "the grant is for another pass or commit"
 	}
 	if w.Spec.DiscardStalePlan && needsApproval(w) && isStale(s, g) {
@@ -89,7 +85,7 @@ func discardReason(s Snapshot) string {
 }
 
 // isStale reports whether a new plan would be one of other inputs. Under a pinned grant a newer commit is not due yet:
-// planning the same commit again would help nobody and never end.
+// planning the same commit again would help nobody and never end. Without a grant what is detected counts.
 func isStale(s Snapshot, g v1alpha1.Grant) bool {
 	run := s.Workspace.Status.Run
 	target := or(g.Revision, v1alpha1.DetectedRevision(s.Workspace))

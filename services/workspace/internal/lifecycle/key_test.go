@@ -28,7 +28,7 @@ func (d *digest) number(n int) { d.text = append(strconv.AppendInt(d.text, int64
 
 func (d *digest) job(j job) {
 	d.texts(string(j.state), j.digest)
-	d.flags(j.ending, j.never, j.empty)
+	d.flags(j.ending, j.never, j.empty, j.reason != "")
 }
 
 func (d *digest) sum() uint64 {
@@ -60,7 +60,7 @@ func (o *world) key() uint64 {
 	d.texts(o.w.Spec.Terraform.Version)
 	d.texts(o.w.Finalizers...)
 	d.number(o.variables)
-	d.flags(o.w.AppliesAutomatically(), o.w.Spec.DiscardStalePlan, o.w.Spec.Suspend, o.w.DeletionTimestamp != nil, o.project, o.ordered, o.missing, o.touched, o.gone)
+	d.flags(o.w.AppliesAutomatically(), o.w.Spec.DiscardStalePlan, o.w.Spec.Suspend, o.w.Spec.Retry.Limit != nil, o.w.DeletionTimestamp != nil, o.project, o.ordered, o.missing, o.touched, o.gone)
 	if o.pending != nil {
 		d.texts("pending", string(o.pending.half))
 		d.flags(o.pending.id == id)
@@ -77,7 +77,7 @@ func (o *world) key() uint64 {
 func (o *world) addRun(d *digest, run *v1alpha1.WorkspaceRun) {
 	plan, apply := run.ID+"/plan", run.ID+"/apply"
 	d.texts(string(run.Trigger), run.Pass, string(run.Scope), run.Revision, run.Fingerprint, string(run.Phase))
-	d.flags(run.AutoApply, run.PlanStartedAt != nil, run.PlanDigest != "", run.ApplyRequestedAt != nil, run.ApplyStartedAt != nil, run.LostAt != nil,
+	d.flags(run.AutoApply, run.PlanStartedAt != nil, run.PlanDigest != "", run.ApplyRequestedAt != nil, run.ApplyStartedAt != nil, run.LostAt != nil, run.CancelledAt != nil,
 		run.RetryAt != nil && o.now.Before(run.RetryAt.Time), o.now.Before(startDue(o.w, Plan)), o.now.Before(startDue(o.w, Apply)),
 		o.ran[plan], o.ran[apply], o.lost[apply])
 	for _, half := range []string{plan, apply} {
@@ -102,7 +102,7 @@ func (o *world) addAnnotations(d *digest, id string) {
 		switch name {
 		case v1alpha1.AnnotationReconcileRequest:
 			continue
-		case v1alpha1.AnnotationApproved:
+		case v1alpha1.AnnotationApproved, v1alpha1.AnnotationCancel:
 			value = strconv.FormatBool(value == id)
 		}
 		d.texts(name, value)

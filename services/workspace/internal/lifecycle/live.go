@@ -32,6 +32,9 @@ func beginPlan(s Snapshot) Decision {
 	if s.Inputs.Fingerprint.String() != run.Fingerprint {
 		return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its inputs changed before the plan began"))
 	}
+	if makesWay(s) {
+		return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, whyMakesWay))
+	}
 	next := run.DeepCopy()
 	now := stamp(s)
 	next.PlanStartedAt = &now
@@ -51,10 +54,17 @@ func followPlan(s Snapshot) Decision {
 	case RunPending:
 		return pending(s, Plan, v1alpha1.PhasePending)
 	case RunRunning:
+		if makesWay(s) {
+			return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, whyMakesWay))
+		}
 		return following(view, v1alpha1.PhasePlanning, v1alpha1.ReasonPlanRunning, "the plan of "+short(s.Workspace.Status.Run.Revision)+" runs")
 	case RunSucceeded:
 		return planned(s, view)
 	case RunFailed:
+		if makesWay(s) {
+			// It was asked to end, and how it ended says nothing.
+			return end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, whyMakesWay)
+		}
 		return withoutSuccess(s, v1alpha1.ReasonPlanFailed)
 	case RunVoid:
 		return voided(s, Plan)
@@ -69,7 +79,7 @@ func planned(s Snapshot, view *RunView) Decision {
 		return end(s, v1alpha1.RunFailed, v1alpha1.ReasonRunLost, "the result of the plan cannot be read; the next attempt plans again")
 	}
 	if view.Plan.Empty {
-		d := end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonNoChanges, inForce(run.Revision))
+		d := end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonNoChanges, nothingToChange(run.Revision, stamp(s)))
 		d.Run.PlanDigest = view.Plan.Digest
 		changes := view.Plan.Changes
 		d.Run.Changes = &changes
@@ -81,7 +91,7 @@ func planned(s Snapshot, view *RunView) Decision {
 	changes := view.Plan.Changes
 	next.Changes = &changes
 	return Decision{
-		Action: ActRecordPlanned, Run: next,
+		Action: ActRecordPlanned, Run: next, Drift: drifted(next, view.Plan, s),
 		Phase: v1alpha1.PhasePlanned, Reason: v1alpha1.ReasonPlanSucceeded, Message: "the plan of " + short(run.Revision) + " succeeded",
 	}
 }
@@ -158,6 +168,9 @@ func withoutSuccess(s Snapshot, reason v1alpha1.Reason) Decision {
 	if view.NeverStarted {
 		return setBack(s, or(view.Reason, v1alpha1.ReasonRunPending), or(view.Message, "no container was started"), 0)
 	}
+	if d, is := setBackByTool(s, view); is {
+		return d
+	}
 	return end(s, v1alpha1.RunFailed, or(view.Reason, reason), or(view.Message, "the run ended without success"))
 }
 
@@ -176,7 +189,7 @@ func voided(s Snapshot, half Half) Decision {
 // end records the run as ended.
 func end(s Snapshot, phase v1alpha1.RunPhase, reason v1alpha1.Reason, message string) Decision {
 	next := s.Workspace.Status.Run.DeepCopy()
-	next.Phase = phase
+	next.Phase, next.Reason = phase, reason
 	now := stamp(s)
 	next.FinishedAt = &now
 	d := Decision{

@@ -3,8 +3,11 @@ package lifecycle
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"magosproject.io/api/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The predicates of a Workspace at rest: no run lives, so the question is whether the next one may begin.
@@ -109,9 +112,12 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 			return rest(s, "; a drift plan is due and waits for its grant"), true
 		}
 		if rests(s, w.Status.Applied.Revision) {
-			d := rest(s, "; the last drift plan could not start and is tried again shortly")
+			d := rest(s, "; the last drift plan was given up ("+w.Status.Run.Reason+") and is tried again shortly")
 			d.Requeue = until(s.Now, w.Status.Run.RetryAt.Time)
 			return d, true
+		}
+		if s.DriftHeld {
+			return driftHeld(s), true
 		}
 		return mint(s, g, v1alpha1.TriggerDrift, w.Status.Applied.Revision), true
 	}
@@ -124,16 +130,35 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 		// The pass has not seen this Workspace at its commit yet: run once, so that the pass can count on it.
 		trigger = want.Trigger
 	}
-	if due := retryDue(w); trigger == v1alpha1.TriggerRetry && isFailing(w) && s.Now.Before(due) {
-		return Decision{
-			Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: w.Status.Failures.LastReason, Message: w.Status.Failures.Message,
-			Requeue: until(s.Now, due),
-		}, true
+	if restsCancelled(s, target) {
+		return cancelled(s), true
+	}
+	if d, waits := awaitsRetry(s, trigger); waits {
+		return d, true
 	}
 	if rests(s, target) {
 		return resting(s), true
 	}
 	return mint(s, g, trigger, target), true
+}
+
+// awaitsRetry is the answer for inputs that have failed and rest, for a while or for good.
+func awaitsRetry(s Snapshot, trigger v1alpha1.Trigger) (Decision, bool) {
+	w := s.Workspace
+	f := w.Status.Failures
+	if trigger != v1alpha1.TriggerRetry || !isFailing(w) {
+		return Decision{}, false
+	}
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: f.LastReason, Message: f.Message}
+	if isExhausted(w) {
+		d.Reason = v1alpha1.ReasonRetriesExhausted
+		d.Message = fmt.Sprintf("failed %d times with the same inputs, and retry.limit is %d: mend them, or set the annotation %s to a fresh value; it failed with %s: %s",
+			f.Count, *w.Spec.Retry.Limit, v1alpha1.AnnotationReconcileRequest, f.LastReason, f.Message)
+		return d, true
+	}
+	due := retryDue(w)
+	d.Requeue = until(s.Now, due)
+	return d, s.Now.Before(due)
 }
 
 // provenInPass is the answer for a Workspace that is done in the pass that grants it and wants something newer.
@@ -152,7 +177,7 @@ func rest(s Snapshot, note string) Decision {
 	st := &s.Workspace.Status
 	d := Decision{Action: ActNone, Phase: v1alpha1.PhaseApplied, Reason: v1alpha1.ReasonApplySucceeded, Message: appliedMessage(st.Applied) + note}
 	if st.Run != nil && st.Run.Phase == v1alpha1.RunSucceeded && st.Run.ApplyRequestedAt == nil {
-		d.Reason = v1alpha1.ReasonNoChanges
+		d.Reason, d.Message = v1alpha1.ReasonNoChanges, nothingToChange(st.Applied.Revision, st.Applied.At)+note
 	}
 	if st.Applied == nil {
 		d.Phase, d.Reason, d.Message = v1alpha1.PhasePending, v1alpha1.ReasonAwaitingRollout, "waits"
@@ -168,6 +193,11 @@ func appliedMessage(applied *v1alpha1.AppliedState) string {
 		return ""
 	}
 	return inForce(applied.Revision)
+}
+
+// nothingToChange says when a plan has looked.
+func nothingToChange(revision string, at metav1.Time) string {
+	return inForce(revision) + "; a plan found nothing to change at " + at.UTC().Format(time.RFC3339)
 }
 
 func inForce(revision string) string { return "commit " + short(revision) + " is in force" }

@@ -1,15 +1,11 @@
 package lifecycle
 
 import (
-	"hash/fnv"
 	"slices"
 	"time"
 
 	"magosproject.io/api/v1alpha1"
 )
-
-// MaxBackOff bounds the time between two attempts with the same inputs.
-const MaxBackOff = time.Hour
 
 // InvalidAnnotations says of each annotation of w that cannot be understood what is wrong with it and what to write.
 func InvalidAnnotations(w *v1alpha1.Workspace) []string {
@@ -33,9 +29,13 @@ func ReconcileInterval(w *v1alpha1.Workspace) time.Duration {
 	return interval
 }
 
-// backOff is how long the inputs of w rest after count failures: the interval, doubled each time, at most MaxBackOff.
-func backOff(interval time.Duration, count int32) time.Duration {
-	return doubled(interval, count, MaxBackOff)
+// backOff is how long the inputs of w rest after count failures: the interval, doubled each time, at most retry.maxInterval.
+func backOff(w *v1alpha1.Workspace, count int32) time.Duration {
+	limit := v1alpha1.DefaultRetryMaxInterval
+	if longest := w.Spec.Retry.MaxInterval; longest != nil && longest.Duration > 0 {
+		limit = longest.Duration
+	}
+	return doubled(ReconcileInterval(w), count, limit)
 }
 
 // doubled is first, doubled with each count after the first, at most limit.
@@ -53,25 +53,13 @@ func retryDue(w *v1alpha1.Workspace) time.Time {
 	if f == nil {
 		return time.Time{}
 	}
-	return f.LastAt.Add(backOff(ReconcileInterval(w), f.Count))
+	return f.LastAt.Add(backOff(w, f.Count))
 }
 
-// driftDue is when reality is to be compared again. It follows from what is recorded and from the UID alone, so that a
-// restart neither hurries nor bunches the drift plans of many Workspaces.
-func driftDue(w *v1alpha1.Workspace) time.Time {
-	interval := ReconcileInterval(w)
-	due := w.Status.Applied.At.Add(interval)
-	if f := w.Status.Failures; f != nil && isFailedDriftCheck(w.Status.Run) {
-		due = f.LastAt.Add(max(interval, backOff(interval, f.Count)))
-	}
-	return due.Add(jitter(string(w.UID), interval))
-}
-
-// jitter is at most a tenth of the interval, and always the same for the same UID.
-func jitter(uid string, interval time.Duration) time.Duration {
-	h := fnv.New64a()
-	h.Write([]byte(uid))
-	return time.Duration(h.Sum64() % uint64(interval/10+1))
+// isExhausted reports whether the failed inputs of w are not tried again by themselves.
+func isExhausted(w *v1alpha1.Workspace) bool {
+	limit := w.Spec.Retry.Limit
+	return limit != nil && isFailing(w) && w.Status.Failures.Count > *limit
 }
 
 // nextDue is when w has something to do by the clock; ok is false where only an event can give it any.
@@ -79,6 +67,8 @@ func nextDue(w *v1alpha1.Workspace) (at time.Time, ok bool) {
 	st := &w.Status
 	switch {
 	case standsStill(w) != "" || isLive(st.Run):
+		return time.Time{}, false
+	case isExhausted(w), isCancelled(st.Run) && st.Run.Trigger != v1alpha1.TriggerDrift:
 		return time.Time{}, false
 	case isFailing(w):
 		return retryDue(w), true

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"magosproject.io/api/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestInvalidAnnotationsAreToldAndTheDefaultUsed(t *testing.T) {
@@ -39,12 +41,21 @@ func TestJitterSpreadsAndStays(t *testing.T) {
 }
 
 func TestBackOffIsBounded(t *testing.T) {
+	w := newWorld().w
 	for count, want := range map[int32]time.Duration{0: 3 * time.Minute, 1: 3 * time.Minute, 2: 6 * time.Minute, 5: 48 * time.Minute, 6: time.Hour, 1 << 30: time.Hour} {
-		if got := backOff(3*time.Minute, count); got != want {
+		if got := backOff(w, count); got != want {
 			t.Errorf("after %d failures: %s, want %s", count, got, want)
 		}
 	}
-	if got := backOff(3*time.Hour, 1); got != MaxBackOff {
+	w.Spec.Retry.MaxInterval = &metav1.Duration{Duration: 10 * time.Minute}
+	for count, want := range map[int32]time.Duration{1: 3 * time.Minute, 2: 6 * time.Minute, 3: 10 * time.Minute, 1 << 30: 10 * time.Minute} {
+		if got := backOff(w, count); got != want {
+			t.Errorf("at most 10m, after %d failures: %s, want %s", count, got, want)
+		}
+	}
+	w.Spec.Retry.MaxInterval = nil
+	w.Annotations[v1alpha1.AnnotationReconcileInterval] = "3h"
+	if got := backOff(w, 1); got != v1alpha1.DefaultRetryMaxInterval {
 		t.Errorf("a long interval gives %s", got)
 	}
 }

@@ -42,12 +42,32 @@ func rests(s Snapshot, target string) bool {
 		run.Revision == target && run.Fingerprint == s.Inputs.Fingerprint.String()
 }
 
-// resting keeps saying what kept the last run from starting.
+// resting keeps saying what kept the last run from beginning.
 func resting(s Snapshot) Decision {
 	st := &s.Workspace.Status
-	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending, Reason: st.Reason, Message: st.Message, Requeue: until(s.Now, st.Run.RetryAt.Time)}
-	if st.Reason == v1alpha1.ReasonAwaitingRollout {
-		d.Reason, d.Message = v1alpha1.ReasonRunPending, "no container of the last run could start; the next one begins shortly"
+	run := st.Run
+	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending, Reason: run.Reason, Message: st.Message, Requeue: until(s.Now, run.RetryAt.Time)}
+	if st.Reason != run.Reason {
+		d.Message = "the last run was given up; the next one begins shortly"
+	}
+	if run.Reason == v1alpha1.ReasonStateLocked {
+		d.Phase = v1alpha1.PhaseFailed
 	}
 	return d
+}
+
+// setBackByTool answers for a half that the tool refused before it did anything: what it waits for is not the fault of
+// these inputs. A lock is waited for and never broken; a plan that is out of date is made anew.
+func setBackByTool(s Snapshot, view *RunView) (Decision, bool) {
+	switch view.Reason {
+	case v1alpha1.ReasonStateLocked:
+		d := setBack(s, view.Reason, or(view.Message, "somebody else holds the lock of the state"), 0)
+		if d.Phase == v1alpha1.PhasePending {
+			d.Phase = v1alpha1.PhaseFailed
+		}
+		return d, true
+	case v1alpha1.ReasonStalePlan:
+		return setBack(s, view.Reason, or(view.Message, "the state changed after the plan was made")+"; it is planned again", 1), true
+	}
+	return Decision{}, false
 }

@@ -23,6 +23,8 @@ type Snapshot struct {
 	Resolution *Resolution
 	// Run is what the runner says of the phase that InFlight names; nil where nothing is in flight.
 	Run *RunView
+	// DriftHeld is whether no further drift plan may begin now: as many as are allowed at a time run, or a person's run waits for its pod.
+	DriftHeld bool
 }
 
 // Inputs is what a run would receive, apart from its commit.
@@ -102,6 +104,9 @@ type PlanView struct {
 	Empty bool
 	// Changes that it would make.
 	Changes v1alpha1.Changes
+	// Drifted are the first of the resources that were changed from outside, of DriftedTotal.
+	Drifted      []string
+	DriftedTotal int32
 }
 
 // Half names one of the two Jobs of a run.

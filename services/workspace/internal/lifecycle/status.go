@@ -69,7 +69,10 @@ func recordDone(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	case d.Action == ActRecordRun && d.Run.Request != "":
 		st.HandledRequest = d.Run.Request
 	case d.Action == ActRequestApply && d.Approved:
-		st.Approval = &v1alpha1.Approval{RunID: d.Run.ID, At: stamp(s)}
+		by := or(s.Workspace.Annotations[v1alpha1.AnnotationApprovedBy], v1alpha1.UnknownApprover)
+		st.Approval = &v1alpha1.Approval{RunID: d.Run.ID, By: by, At: stamp(s)}
+	case d.Action == ActRecordPlanned:
+		st.Drift = d.Drift
 	case d.End != nil:
 		recordEnd(st, s, d)
 	}
@@ -83,7 +86,7 @@ func recordEnd(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 		st.Applied = &v1alpha1.AppliedState{Pass: run.Pass, RunID: run.ID, Revision: run.Revision, Fingerprint: run.Fingerprint, At: now}
 		st.ObservedRevision = run.Revision
 		st.LastAppliedAt = &now
-		st.Failures = nil
+		st.Failures, st.Drift = nil, nil
 	case v1alpha1.RunFailed:
 		count := int32(1)
 		if f := st.Failures; f != nil && f.Revision == run.Revision && f.Fingerprint == run.Fingerprint {

@@ -22,6 +22,9 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		if why := standsStill(o.w); why != "" {
 			return fmt.Errorf("law 9: a run is recorded although %s", why)
 		}
+		if limit := o.w.Spec.Retry.Limit; run.Trigger == v1alpha1.TriggerRetry && limit != nil && old.Failures.Count > *limit {
+			return fmt.Errorf("law 8: a run of what failed %d times is recorded although it is tried again %d times only", old.Failures.Count, *limit)
+		}
 		o.revisions[run.ID] = run.Revision
 	}
 	if old.Run != nil && old.Run.ID == run.ID && old.Run.Phase.Terminal() && old.Run.Phase != run.Phase {
@@ -34,7 +37,9 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		return fmt.Errorf("law 10: run %s is recorded as %s while a Job of it lives", run.ID, run.Phase)
 	case news && run.Phase == v1alpha1.RunFailed && !o.ran[run.ID+"/"+string(lastHalf(run))]:
 		return fmt.Errorf("law 7: run %s counts as failed, and no container of it has run: %s", run.ID, next.Message)
-	case news && run.Phase == v1alpha1.RunDiscarded && (apply.state == RunSucceeded || apply.state == RunFailed && !apply.never):
+	case news && run.Phase == v1alpha1.RunFailed && o.jobs[run.ID+"/"+string(lastHalf(run))].reason != "":
+		return fmt.Errorf("law 8: run %s counts as failed, and the tool only waits", run.ID)
+	case news && run.Phase == v1alpha1.RunDiscarded && (apply.state == RunSucceeded || apply.state == RunFailed && !apply.never && apply.reason == ""):
 		return fmt.Errorf("law 10: run %s is given up although it was applied", run.ID)
 	case news && run.Phase == v1alpha1.RunDiscarded && run.ApplyStartedAt != nil && o.lost[run.ID+"/apply"]:
 		return fmt.Errorf("law 10: run %s is given up although its apply was seen and is lost", run.ID)

@@ -168,7 +168,7 @@ func checkSteady(o *world) error {
 // settle checks that nothing is stuck: with a friendly world around it, the Workspace ends Applied at its inputs, or gone.
 func settle(o *world) error {
 	o.project, o.ordered, o.missing, o.pending, o.stalled = true, false, false, nil, nil
-	o.w.Spec.Suspend = false
+	o.w.Spec.Suspend, o.w.Spec.Retry.Limit = false, nil
 	detect(o.w, "c2")
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})
 	o.version++
@@ -183,6 +183,10 @@ func settle(o *world) error {
 		_ = jobEnds(o, job{state: RunSucceeded})
 		if isAwaited(st) {
 			o.w.Annotations[v1alpha1.AnnotationApproved] = st.Run.ID
+			o.version++
+		}
+		if isCancelled(st.Run) {
+			o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "settle"
 			o.version++
 		}
 		if isFailing(o.w) || st.Run != nil && st.Run.RetryAt != nil {

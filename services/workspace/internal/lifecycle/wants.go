@@ -105,12 +105,6 @@ func failedAlready(s Snapshot, target string) bool {
 	return s.Inputs.Fingerprint.Spec == failed.Spec && sameVariables && (target == "" || target == f.Revision)
 }
 
-// isDriftDue: a suspended Workspace is not looked at, so it asks for no grant to do so.
-func isDriftDue(s Snapshot) bool {
-	w := s.Workspace
-	return w.Status.Applied != nil && !w.Spec.Suspend && !s.Now.Before(driftDue(w))
-}
-
 // hasFreshRequest reports whether somebody asked for a run that no run has answered.
 func hasFreshRequest(w *v1alpha1.Workspace) bool {
 	request := w.Annotations[v1alpha1.AnnotationReconcileRequest]

@@ -40,8 +40,9 @@ type world struct {
 
 type job struct {
 	state  RunState
-	ending bool // asked to end, or cancelled, and not there yet
-	never  bool // it failed, and no container of it had run
+	ending bool   // asked to end, or cancelled, and not there yet
+	never  bool   // it failed, and no container of it had run
+	reason string // of the tool, where it refused to do anything
 	empty  bool
 	digest string
 }
@@ -129,7 +130,7 @@ func (o *world) view(id string, half Half) *RunView {
 	if !ok {
 		return &RunView{State: RunAbsent}
 	}
-	v := &RunView{State: j.state, NeverStarted: j.never}
+	v := &RunView{State: j.state, NeverStarted: j.never, Reason: j.reason}
 	if half == Plan && j.state == RunSucceeded {
 		v.Plan = &PlanView{Digest: j.digest, Empty: j.empty}
 	}
@@ -156,7 +157,7 @@ func (o *world) passOn(w *v1alpha1.Workspace, version int, f fault) error {
 		}
 	}
 	switch d.Action {
-	case ActAddFinalizer, ActRemoveFinalizer, ActRemoveApproval:
+	case ActAddFinalizer, ActRemoveFinalizer, ActRemoveApproval, ActRemoveCancel:
 		if f == crashed || version != o.version {
 			return nil
 		}
@@ -301,6 +302,12 @@ func (o *world) writeMetadata(d Decision) error {
 			return fmt.Errorf("a valid approval was thrown away")
 		}
 		delete(o.w.Annotations, v1alpha1.AnnotationApproved)
+		delete(o.w.Annotations, v1alpha1.AnnotationApprovedBy)
+	case ActRemoveCancel:
+		if run := o.w.Status.Run; isLive(run) && o.w.Annotations[v1alpha1.AnnotationCancel] == run.ID && run.CancelledAt == nil {
+			return fmt.Errorf("a cancel of the live run was thrown away")
+		}
+		delete(o.w.Annotations, v1alpha1.AnnotationCancel)
 	case ActRemoveFinalizer:
 		if isLive(o.w.Status.Run) {
 			return fmt.Errorf("law 9: the finalizer goes while a run lives")

@@ -71,6 +71,30 @@ func (s *Service) ApproveRun(ctx context.Context, request *pb.ApproveRunRequest)
 	return &pb.ApproveRunResponse{}, nil
 }
 
+// CancelRun ends the live run that the caller has seen, and no other.
+func (s *Service) CancelRun(ctx context.Context, request *pb.CancelRunRequest) (*pb.CancelRunResponse, error) {
+	if request.GetRunId() == "" {
+		return nil, rpcerr.Invalid("run_id", "send the ID of the run that is to end")
+	}
+	w, err := read(ctx, s.config.Live, request.GetWorkspace())
+	if err != nil {
+		return nil, err
+	}
+	run := w.Status.Run
+	switch {
+	case run != nil && run.ID == request.GetRunId() && run.CancelledAt != nil:
+		return &pb.CancelRunResponse{}, nil
+	case run == nil || run.Phase.Terminal():
+		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.RunNotLive, "no run of Workspace %s/%s is live", w.Namespace, w.Name)
+	case run.ID != request.GetRunId():
+		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.RunNotLive, "the run that is live is %s: look at it and cancel that one", run.ID).With("run_id", run.ID)
+	}
+	if err := s.annotate(ctx, w, map[string]string{v1alpha1.AnnotationCancel: request.GetRunId()}); err != nil {
+		return nil, err
+	}
+	return &pb.CancelRunResponse{}, nil
+}
+
 func (s *Service) annotate(ctx context.Context, w *v1alpha1.Workspace, annotations map[string]string) error {
 	namespace, workspace := w.Namespace, w.Name
 	err := status.PatchAnnotations(ctx, s.config.Client, w, annotations, nil)

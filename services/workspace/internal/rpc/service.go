@@ -61,6 +61,7 @@ func Rules() map[string]rpcserver.Rule {
 		pb.WorkspaceService_WatchWorkspaces_FullMethodName:  {Verb: "watch", Resource: "workspaces", Object: all},
 		pb.WorkspaceService_RequestReconcile_FullMethodName: {Verb: "patch", Resource: "workspaces", Deadline: commandDeadline, Object: one},
 		pb.WorkspaceService_ApproveRun_FullMethodName:       {Verb: "approve", Resource: "workspaces", Deadline: commandDeadline, Object: one},
+		pb.WorkspaceService_CancelRun_FullMethodName:        {Verb: "cancel", Resource: "workspaces", Deadline: commandDeadline, Object: one},
 		// The chain tells of the Project's other Workspaces.
 		pb.WorkspaceService_Explain_FullMethodName: {Verb: "list", Resource: "workspaces", Deadline: queryDeadline, Object: ofNamespace},
 	}
