@@ -44,6 +44,10 @@ type WorkspaceSource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)\\\\.\\\\.(/|$)')",message="path leaves the repository or could: write the folder from the repository's root without '..', such as infra/dev"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('-') && !self.matches('[\\\\x00-\\\\x1f\\\\x7f\\\\\\\\]')",message="path starts with a hyphen or holds a backslash or control character: write the folder from the repository's root with forward slashes, such as infra/dev"
 	Path string `json:"path,omitempty"`
+	// recurseSubmodules fetches the repository's submodules too, at the commits that it pins.
+	// +optional
+	// +kubebuilder:default=true
+	RecurseSubmodules *bool `json:"recurseSubmodules,omitempty"`
 }
 
 // TerraformSpec says which tool runs the module.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ type Config struct {
 	ToolMirror string
 	// ProviderMirror is the same for providers; default none.
 	ProviderMirror string
+	// GitSchemes are what repository URLs may begin with, also those of submodules, modules and redirects; default https, ssh, http and git.
+	// GitHelpers are git remote helpers of the run image that may be used too, each for the scheme of its name; default none.
+	GitSchemes, GitHelpers string
 	// StorageClassName of the Workspaces' volumes; default the cluster's default.
 	StorageClassName string
 	// StorageSize of the Workspaces' volumes; default 1Gi.
@@ -45,6 +50,7 @@ type Config struct {
 func NewDefaultConfig() Config {
 	return Config{
 		RunImagePullPolicy: string(corev1.PullIfNotPresent),
+		GitSchemes:         "https,ssh,http,git",
 		StorageSize:        "1Gi",
 		PlanGrace:          time.Minute,
 		ApplyGrace:         10 * time.Minute,
@@ -62,6 +68,8 @@ func (c *Config) BindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&c.RunImagePullPolicy, "run-image-pull-policy", c.RunImagePullPolicy, "Always, IfNotPresent or Never")
 	flags.StringVar(&c.ToolMirror, "tool-mirror", c.ToolMirror, "where tools are looked for before the official sites: a URL, or a folder in the run image")
 	flags.StringVar(&c.ProviderMirror, "provider-mirror", c.ProviderMirror, "where providers are looked for before their registries: a URL, or a folder in the run image")
+	flags.StringVar(&c.GitSchemes, "git-schemes", c.GitSchemes, "schemes over which runs may fetch, separated by commas; also for submodules, modules and redirects")
+	flags.StringVar(&c.GitHelpers, "git-helpers", c.GitHelpers, "git remote helpers of the run image that runs may use, by name, separated by commas")
 	flags.StringVar(&c.StorageClassName, "storage-class-name", c.StorageClassName, "StorageClass of the Workspaces' volumes; empty for the cluster's default")
 	flags.StringVar(&c.StorageSize, "storage-size", c.StorageSize, "size of the Workspaces' volumes")
 	flags.DurationVar(&c.PlanGrace, "plan-grace", c.PlanGrace, "how long a plan's pod may take to end when it is asked to")
@@ -101,13 +109,16 @@ func (c *Config) Settings() (execution.Settings, error) {
 	default:
 		errs = append(errs, fmt.Errorf("--run-image-pull-policy: %q is none of Always, IfNotPresent, Never", c.RunImagePullPolicy))
 	}
+	var err error
+	if s.GitSchemes, s.GitHelpers, err = c.git(); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, checkMirror("--tool-mirror", c.ToolMirror), checkMirror("--provider-mirror", c.ProviderMirror))
 	for name, grace := range map[string]time.Duration{"--plan-grace": c.PlanGrace, "--apply-grace": c.ApplyGrace} {
 		if grace < 2*time.Second || grace > 24*time.Hour || grace%time.Second != 0 {
 			errs = append(errs, fmt.Errorf("%s: want whole seconds between 2s and 24h, got %s", name, grace))
 		}
 	}
-	var err error
 	if s.StorageSize, err = resource.ParseQuantity(c.StorageSize); err != nil || s.StorageSize.Sign() <= 0 {
 		errs = append(errs, fmt.Errorf("--storage-size: %q is no size such as 1Gi", c.StorageSize))
 	}
@@ -146,6 +157,38 @@ func parseResources(text string) (corev1.ResourceRequirements, error) {
 		}
 	}
 	return r, nil
+}
+
+// schemes that git speaks by itself and that lead to another machine.
+var schemes = []string{"https", "ssh", "http", "git"}
+
+var helperName = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+
+// git reads the lists of schemes and helpers. Helpers that run whatever a URL says, or read what is on the node, can never be.
+func (c *Config) git() (allowed, helpers []string, err error) {
+	var errs []error
+	allowed, helpers = split(c.GitSchemes), split(c.GitHelpers)
+	if len(allowed) == 0 {
+		errs = append(errs, errors.New("--git-schemes: is empty"))
+	}
+	for _, scheme := range allowed {
+		if !slices.Contains(schemes, scheme) {
+			errs = append(errs, fmt.Errorf("--git-schemes: %q is none of %s", scheme, strings.Join(schemes, ", ")))
+		}
+	}
+	for _, helper := range helpers {
+		switch {
+		case slices.Contains([]string{"ext", "fd", "file"}, helper):
+			errs = append(errs, fmt.Errorf("--git-helpers: %q can never be allowed: it lets a URL run programs or read files", helper))
+		case slices.Contains(append([]string{"ftp", "ftps"}, schemes...), helper) || !helperName.MatchString(helper):
+			errs = append(errs, fmt.Errorf("--git-helpers: %q is no name of a git remote helper", helper))
+		}
+	}
+	return allowed, helpers, errors.Join(errs...)
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func checkMirror(flag, mirror string) error {

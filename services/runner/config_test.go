@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,8 @@ func TestValidateNamesEveryFlagThatIsWrong(t *testing.T) {
 		"--tool-resources":        {"requests.cpu=x", "requests.memory=2Gi,limits.memory=1Gi"},
 		"--show-resources":        {"limits.memory=-1"},
 		"--workers":               {"0"},
+		"--git-schemes":           {"", "https,file", "ext"},
+		"--git-helpers":           {"ext", "s3,fd", "file", "https", "S3", "../x", "-x"},
 	}
 	for name, values := range cases {
 		for _, value := range values {
@@ -44,6 +47,15 @@ func TestValidateNamesEveryFlagThatIsWrong(t *testing.T) {
 				t.Errorf("%s=%s: %v", name, value, err)
 			}
 		}
+	}
+}
+
+func TestWhatGitMayUseReachesTheSettings(t *testing.T) {
+	c := NewDefaultConfig()
+	c.RunImage, c.GitSchemes, c.GitHelpers = "x", "https, ssh", "s3,codecommit"
+	s, err := c.Settings()
+	if err != nil || !slices.Equal(s.GitSchemes, []string{"https", "ssh"}) || !slices.Equal(s.GitHelpers, []string{"s3", "codecommit"}) {
+		t.Errorf("schemes %q, helpers %q, %v", s.GitSchemes, s.GitHelpers, err)
 	}
 }
 

@@ -218,9 +218,11 @@ type Source struct {
 	// Required. The name under which the commit was found; a hint for servers that serve no bare commits.
 	TargetRevision string `protobuf:"bytes,3,opt,name=target_revision,json=targetRevision,proto3" json:"target_revision,omitempty"`
 	// Required. The module's folder, from the repository's root.
-	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// Whether the repository's submodules are fetched too.
+	RecurseSubmodules bool `protobuf:"varint,5,opt,name=recurse_submodules,json=recurseSubmodules,proto3" json:"recurse_submodules,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Source) Reset() {
@@ -279,6 +281,13 @@ func (x *Source) GetPath() string {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *Source) GetRecurseSubmodules() bool {
+	if x != nil {
+		return x.RecurseSubmodules
+	}
+	return false
 }
 
 // Tool is the program that plans and applies.
@@ -537,9 +546,12 @@ type StartRunRequest struct {
 	// The digest of what the plan sealed. Required for an apply, absent for a plan.
 	PlanDigest string `protobuf:"bytes,10,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
 	// How much the tool says of its own doings (TF_LOG): TRACE, DEBUG, INFO, WARN, ERROR, or empty for nothing.
-	TfLogLevel    string `protobuf:"bytes,11,opt,name=tf_log_level,json=tfLogLevel,proto3" json:"tf_log_level,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TfLogLevel string `protobuf:"bytes,11,opt,name=tf_log_level,json=tfLogLevel,proto3" json:"tf_log_level,omitempty"`
+	// The Secrets of the namespace that hold credentials of repositories, by name, each once. The kubelet mounts them into the container that
+	// fetches; their values never pass through here. Plan only. They are no part of what makes two requests the same.
+	RepositorySecrets []string `protobuf:"bytes,12,rep,name=repository_secrets,json=repositorySecrets,proto3" json:"repository_secrets,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *StartRunRequest) Reset() {
@@ -647,6 +659,13 @@ func (x *StartRunRequest) GetTfLogLevel() string {
 		return x.TfLogLevel
 	}
 	return ""
+}
+
+func (x *StartRunRequest) GetRepositorySecrets() []string {
+	if x != nil {
+		return x.RepositorySecrets
+	}
+	return nil
 }
 
 // StartRunResponse has the state of the Job that was made or found.
@@ -1654,12 +1673,13 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x06RunKey\x12?\n" +
 	"\tworkspace\x18\x01 \x01(\v2!.magos.core.v1alpha1.WorkspaceRefR\tworkspace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x122\n" +
-	"\x05phase\x18\x03 \x01(\x0e2\x1c.magos.runner.v1alpha1.PhaseR\x05phase\"|\n" +
+	"\x05phase\x18\x03 \x01(\x0e2\x1c.magos.runner.v1alpha1.PhaseR\x05phase\"\xab\x01\n" +
 	"\x06Source\x12\x19\n" +
 	"\brepo_url\x18\x01 \x01(\tR\arepoUrl\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12'\n" +
 	"\x0ftarget_revision\x18\x03 \x01(\tR\x0etargetRevision\x12\x12\n" +
-	"\x04path\x18\x04 \x01(\tR\x04path\"U\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12-\n" +
+	"\x12recurse_submodules\x18\x05 \x01(\bR\x11recurseSubmodules\"U\n" +
 	"\x04Tool\x123\n" +
 	"\x06engine\x18\x01 \x01(\x0e2\x1b.magos.core.v1alpha1.EngineR\x06engine\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"J\n" +
@@ -1672,7 +1692,7 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x12E\n" +
 	"\x0esecret_key_ref\x18\x03 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\fsecretKeyRef\x12L\n" +
 	"\x12config_map_key_ref\x18\x04 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\x0fconfigMapKeyRefB\b\n" +
-	"\x06source\"\x9b\x05\n" +
+	"\x06source\"\xca\x05\n" +
 	"\x0fStartRunRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x06source\x18\x02 \x01(\v2\x1d.magos.runner.v1alpha1.SourceR\x06source\x12/\n" +
@@ -1688,7 +1708,8 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"planDigest\x12 \n" +
 	"\ftf_log_level\x18\v \x01(\tR\n" +
-	"tfLogLevel\x1aA\n" +
+	"tfLogLevel\x12-\n" +
+	"\x12repository_secrets\x18\f \x03(\tR\x11repositorySecrets\x1aA\n" +
 	"\x13PodAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +

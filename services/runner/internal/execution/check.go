@@ -20,7 +20,9 @@ const (
 	// maxLiterals leaves room in a ConfigMap, which holds 1 MiB, for the instructions.
 	maxLiterals  = 900 << 10
 	maxVariables = 1000
-	maxText      = 2048
+	// maxRepositorySecrets keeps the pod far below the size that the API server takes.
+	maxRepositorySecrets = 256
+	maxText              = 2048
 )
 
 var (
@@ -65,6 +67,7 @@ func Check(r Request) []Violation {
 	c.pod(r)
 	c.phase(r)
 	c.variables(r.Variables)
+	c.repositorySecrets(r)
 	return c.found
 }
 
@@ -118,6 +121,19 @@ func (c *checker) variables(variables []Variable) {
 		c.ref(field+".config_map_key_ref", v.ConfigMap)
 	}
 	c.require(literals <= maxLiterals, "variables", "literals must be at most %d bytes together: put large ones into a ConfigMap", maxLiterals)
+}
+
+func (c *checker) repositorySecrets(r Request) {
+	c.require(len(r.RepositorySecrets) <= maxRepositorySecrets, "repository_secrets", "must be at most %d: one Secret can serve all repositories of a host",
+		maxRepositorySecrets)
+	c.require(len(r.RepositorySecrets) == 0 || r.Phase != runspec.PhaseApply, "repository_secrets", "must be absent for an apply: it fetches nothing")
+	seen := map[string]bool{}
+	for i, name := range r.RepositorySecrets {
+		field := fmt.Sprintf("repository_secrets[%d]", i)
+		c.require(len(validation.IsDNS1123Subdomain(name)) == 0, field, "is no Secret name")
+		c.require(!seen[name], field, "%q is there twice", name)
+		seen[name] = true
+	}
 }
 
 func (c *checker) ref(field string, ref *KeyRef) {

@@ -49,7 +49,12 @@ func TestCheckNamesTheFieldThatIsWrong(t *testing.T) {
 		"no source":               {func(r *Request) { r.Variables[0].Value = nil }, "variables[0]"},
 		"secret name":             {func(r *Request) { r.Variables[1].Secret.Name = "../x" }, "variables[1].secret_key_ref.name"},
 		"secret key":              {func(r *Request) { r.Variables[1].Secret.Key = "../x" }, "variables[1].secret_key_ref.key"},
-		"literals too large":      {func(r *Request) { r.Variables[0].Value = ptr.To(strings.Repeat("x", 1<<20)) }, "variables"},
+		"repository secret":       {func(r *Request) { r.RepositorySecrets = []string{"../x"} }, "repository_secrets[0]"},
+		"repository secret twice": {func(r *Request) { r.RepositorySecrets = []string{"a", "a"} }, "repository_secrets[1]"},
+		"repository secrets": {func(r *Request) {
+			r.RepositorySecrets = slices.Repeat([]string{"a"}, maxRepositorySecrets+1)
+		}, "repository_secrets"},
+		"literals too large": {func(r *Request) { r.Variables[0].Value = ptr.To(strings.Repeat("x", 1<<20)) }, "variables"},
 	}
 	for name, c := range plan {
 		r := planRequest()
@@ -62,6 +67,7 @@ func TestCheckNamesTheFieldThatIsWrong(t *testing.T) {
 	}{
 		"no digest": {func(r *Request) { r.PlanDigest = "" }, "plan_digest"},
 		"variables": {func(r *Request) { r.Variables = planRequest().Variables }, "variables"},
+		"secrets":   {func(r *Request) { r.RepositorySecrets = []string{"a"} }, "repository_secrets"},
 		"tfvars":    {func(r *Request) { r.TfvarsPath = "x.tfvars" }, "tfvars_path"},
 	}
 	for name, c := range apply {

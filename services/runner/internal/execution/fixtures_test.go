@@ -25,8 +25,9 @@ var testNow = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func planRequest() Request {
 	return Request{
 		Key:     Key{Namespace: "team-a", Workspace: "vpc-dev", WorkspaceUID: testUID, RunID: testRun, Phase: runspec.PhasePlan},
-		RepoURL: "https://git.example.com/infra.git", Revision: "0123456789abcdef0123456789abcdef01234567", TargetRevision: "main", Path: "infra/dev",
-		Engine: v1alpha1.EngineOpenTofu, ToolVersion: "1.12.6", TfvarsPath: "env/dev.tfvars",
+		RepoURL: "https://git.example.com/infra.git", Revision: "0123456789abcdef0123456789abcdef01234567", TargetRevision: "main", Path: "infra/dev", RecurseSubmodules: true,
+		RepositorySecrets: []string{"github", "gitlab.deploy"},
+		Engine:            v1alpha1.EngineOpenTofu, ToolVersion: "1.12.6", TfvarsPath: "env/dev.tfvars",
 		Variables: []Variable{
 			{Name: "region", Value: ptr.To("eu-$(HOME)-$$1")},
 			{Name: "password", Secret: &KeyRef{Name: "db", Key: "password"}},
@@ -42,6 +43,7 @@ func planRequest() Request {
 func applyRequest() Request {
 	r := planRequest()
 	r.Phase, r.TfvarsPath, r.Variables, r.MountToken, r.PodAnnotations = runspec.PhaseApply, "", nil, false, nil
+	r.RepositorySecrets = nil
 	r.PlanDigest = "sha256:aaaaaaaaaaaaaaaa"
 	return r
 }
@@ -56,6 +58,7 @@ func testSettings() Settings {
 	return Settings{
 		RunImage: "registry.example.com/magos-run:1", PullPolicy: corev1.PullIfNotPresent,
 		ToolMirror: "https://mirror.example.com/tools", ProviderMirror: "/opt/mirror",
+		GitSchemes: []string{"https", "ssh"}, GitHelpers: []string{"s3"},
 		PlanGrace: time.Minute, ApplyGrace: 10 * time.Minute, StorageSize: resource.MustParse("1Gi"),
 		Keeper: requirements("50m", "128Mi", "1Gi"), Tool: requirements("100m", "256Mi", "2Gi"), Show: requirements("50m", "128Mi", "1Gi"),
 	}

@@ -32,6 +32,7 @@ func Instruct(r Request, s Settings, plan PlanFacts) runspec.Instructions {
 		Version: runspec.Version, RunID: r.RunID, Phase: r.Phase,
 		Namespace: r.Namespace, Workspace: r.Workspace, WorkspaceUID: r.WorkspaceUID,
 		RepoURL: r.RepoURL, Revision: r.Revision, TargetRevision: r.TargetRevision,
+		RecurseSubmodules: r.RecurseSubmodules, GitSchemes: s.GitSchemes, GitHelpers: s.GitHelpers,
 		Path: r.Path, TfvarsPath: r.TfvarsPath,
 		Engine: string(r.Engine), ToolVersion: r.ToolVersion,
 		PlanDigest: r.PlanDigest,

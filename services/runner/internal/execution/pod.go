@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/repocreds"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
@@ -27,11 +28,16 @@ const (
 	volumeShown        = "shown"
 	volumeWork         = "work"
 	volumeToken        = "api-token"
+	volumeRepositories = "repositories"
+	volumeCredentials  = "credentials"
 	scratchPrefix      = "scratch-"
 )
 
-// shownLimit bounds the plan as JSON and text, which lie in memory.
-var shownLimit = resource.MustParse("512Mi")
+// shownLimit bounds the plan as JSON and text, credentialsLimit ssh keys and known hosts. Both lie in memory.
+var (
+	shownLimit       = resource.MustParse("512Mi")
+	credentialsLimit = resource.MustParse("16Mi")
+)
 
 // defaultPodAnnotations ask cluster autoscalers to let a run end; a Workspace's own annotations may say otherwise.
 var defaultPodAnnotations = map[string]string{
@@ -69,7 +75,11 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 		}
 	} else {
 		spec.Containers = []corev1.Container{keeper(r, s), planTool(r, s), show(r, s)}
-		spec.Volumes = append(spec.Volumes, emptyDir(volumeLocks), emptyDir(volumeSignals), memory(volumeShown), variables(r, digest))
+		spec.Volumes = append(spec.Volumes, emptyDir(volumeLocks), emptyDir(volumeSignals),
+			memory(volumeShown, &shownLimit), variables(r, digest), memory(volumeCredentials, &credentialsLimit))
+		if len(r.RepositorySecrets) > 0 {
+			spec.Volumes = append(spec.Volumes, repositories(r))
+		}
 	}
 	for _, c := range spec.Containers {
 		spec.Volumes = append(spec.Volumes, emptyDir(scratchPrefix+c.Name))
@@ -81,9 +91,15 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 }
 
 func keeper(r Request, s Settings) corev1.Container {
-	return container(runspec.ContainerKeeper, runspec.ContainerKeeper, s, s.Keeper,
+	mounts := []corev1.VolumeMount{
 		data(runspec.SubPathTools, false), data(runspec.SubPathPluginCache, false), data(runspec.SubPathRuns, false),
-		mount(volumeLocks, runspec.LocksDir, false), mount(volumeSignals, runspec.SignalsDir, false), mount(volumeShown, runspec.ShownDir, false))
+		mount(volumeLocks, runspec.LocksDir, false), mount(volumeSignals, runspec.SignalsDir, false), mount(volumeShown, runspec.ShownDir, false),
+		mount(volumeCredentials, runspec.CredentialsDir, false),
+	}
+	if len(r.RepositorySecrets) > 0 {
+		mounts = append(mounts, mount(volumeRepositories, runspec.RepositoriesDir, true))
+	}
+	return container(runspec.ContainerKeeper, runspec.ContainerKeeper, s, s.Keeper, mounts...)
 }
 
 func planTool(r Request, s Settings) corev1.Container {
@@ -188,9 +204,30 @@ func emptyDir(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-func memory(name string) corev1.Volume {
+func memory(name string, limit *resource.Quantity) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: &shownLimit}}}
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: limit}}}
+}
+
+// repositories projects the keys of repository credentials, and no others, into a folder per Secret. A Secret or a key that is
+// not there is left out: whether something that is needed is missing shows when git asks for it.
+func repositories(r Request) corev1.Volume {
+	var sources []corev1.VolumeProjection
+	for _, name := range r.RepositorySecrets {
+		projection := &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: ptr.To(true)}
+		for _, key := range repositoryKeys {
+			projection.Items = append(projection.Items, corev1.KeyToPath{Key: key, Path: name + "/" + key})
+		}
+		sources = append(sources, corev1.VolumeProjection{Secret: projection})
+	}
+	return corev1.Volume{Name: volumeRepositories, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: ptr.To(int32(0o440))}}}
+}
+
+// repositoryKeys are what package repocreds reads.
+var repositoryKeys = []string{
+	repocreds.KeyRepoURL, repocreds.KeyUsername, repocreds.KeyPassword, repocreds.KeySSHPrivateKey, repocreds.KeyKnownHosts,
+	repocreds.KeyGitHubAppID, repocreds.KeyGitHubAppInstallationID, repocreds.KeyGitHubAppPrivateKey, repocreds.KeyGitHubAppBaseURL,
 }
 
 // apiToken is what Kubernetes mounts by itself into every container, for one container alone.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,7 @@ func TestMountsAreThoseOfTheContract(t *testing.T) {
 		"keeper": {
 			"/workspace-data/tools": "rw", "/workspace-data/plugin-cache": "rw", "/workspace-data/runs": "rw",
 			runspec.LocksDir: "rw", runspec.SignalsDir: "rw", runspec.ShownDir: "rw", runspec.InstructionsDir: "ro", runspec.ScratchDir: "rw",
+			runspec.RepositoriesDir: "ro", runspec.CredentialsDir: "rw",
 		},
 		"tool": {
 			"/workspace-data/tools": "ro", "/workspace-data/plugin-cache": "ro", run + "/work": "rw",
@@ -199,6 +201,7 @@ func TestDigestTellsRequestsApart(t *testing.T) {
 		"annotation": func(r *Request) { r.PodAnnotations["team"] = "b" },
 		"timeout":    func(r *Request) { r.Timeout++ },
 		"token":      func(r *Request) { r.MountToken = false },
+		"submodules": func(r *Request) { r.RecurseSubmodules = false },
 		"kind": func(r *Request) {
 			r.Variables[1] = Variable{Name: "password", ConfigMap: &KeyRef{Name: "db", Key: "password"}}
 		},
@@ -209,6 +212,20 @@ func TestDigestTellsRequestsApart(t *testing.T) {
 		if digest, _ := r.Digest(); digest == base {
 			t.Errorf("another %s has the same digest", name)
 		}
+	}
+}
+
+// Secrets come and go between a request and its repetition, which must find its Job again.
+func TestRepositorySecretsAreNoPartOfTheDigest(t *testing.T) {
+	some, none := planRequest(), planRequest()
+	none.RepositorySecrets = nil
+	with, _ := some.Digest()
+	if without, _ := none.Digest(); with != without {
+		t.Error("another list of repository Secrets is another request")
+	}
+	spec := RenderJob(none, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec
+	if slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumeRepositories }) {
+		t.Error("a pod without repository Secrets mounts them")
 	}
 }
 

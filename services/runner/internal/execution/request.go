@@ -39,21 +39,26 @@ type Key struct {
 // Request asks for the Job of one phase of a run. Check says whether it is sound.
 type Request struct {
 	Key
-	RepoURL        string            `json:"repoURL"`
-	Revision       string            `json:"revision"`
-	TargetRevision string            `json:"targetRevision"`
-	Path           string            `json:"path"`
-	Engine         v1alpha1.Engine   `json:"engine"`
-	ToolVersion    string            `json:"toolVersion"`
-	TfvarsPath     string            `json:"tfvarsPath,omitempty"`
-	Variables      []Variable        `json:"variables,omitempty"`
-	ServiceAccount string            `json:"serviceAccount"`
-	MountToken     bool              `json:"mountToken,omitempty"`
-	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
-	Timeout        time.Duration     `json:"timeout"`
-	PlanDigest     string            `json:"planDigest,omitempty"`
+	RepoURL        string `json:"repoURL"`
+	Revision       string `json:"revision"`
+	TargetRevision string `json:"targetRevision"`
+	Path           string `json:"path"`
+	// RecurseSubmodules says whether the repository's submodules are fetched too.
+	RecurseSubmodules bool              `json:"recurseSubmodules,omitempty"`
+	Engine            v1alpha1.Engine   `json:"engine"`
+	ToolVersion       string            `json:"toolVersion"`
+	TfvarsPath        string            `json:"tfvarsPath,omitempty"`
+	Variables         []Variable        `json:"variables,omitempty"`
+	ServiceAccount    string            `json:"serviceAccount"`
+	MountToken        bool              `json:"mountToken,omitempty"`
+	PodAnnotations    map[string]string `json:"podAnnotations,omitempty"`
+	Timeout           time.Duration     `json:"timeout"`
+	PlanDigest        string            `json:"planDigest,omitempty"`
 	// TFLogLevel is how much the tool says of its own doings; empty for nothing.
 	TFLogLevel string `json:"tfLogLevel,omitempty"`
+	// RepositorySecrets are the namespace's Secrets with credentials of repositories, by name. They are no part of the digest:
+	// what Secrets there are may change before a request is repeated.
+	RepositorySecrets []string `json:"-"`
 }
 
 // Digest identifies the request: equal requests have equal digests, whatever the runner's own settings are.

@@ -16,6 +16,9 @@ type Settings struct {
 	// ToolMirror and ProviderMirror are told to the containers; may be empty.
 	ToolMirror     string
 	ProviderMirror string
+	// GitSchemes and GitHelpers are told to the containers: over what git may fetch; empty for the defaults.
+	GitSchemes []string
+	GitHelpers []string
 	// PlanGrace and ApplyGrace are the pods' terminationGracePeriodSeconds: how long a pod that is asked to end may take.
 	PlanGrace  time.Duration
 	ApplyGrace time.Duration

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"magosproject.io/services/runner/internal/executor/seal"
+	"magosproject.io/services/runner/internal/executor/toolchain"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
@@ -15,6 +16,8 @@ type Paths struct {
 	Data string
 	// Instructions is a file; the others are folders, but for TerminationLog.
 	Instructions, Variables, Locks, Signals, Shown, Scratch, ImageTools string
+	// Repositories holds the repository Secrets, Credentials is a folder in memory; keeper alone has them.
+	Repositories, Credentials string
 	// TerminationLog takes the last words of the container.
 	TerminationLog string
 }
@@ -26,8 +29,10 @@ type Config struct {
 	Environment []string
 	// Stdout takes the tool's output, Stderr what magos-exec itself says. Run writes both to Stdout, as one stream.
 	Stdout, Stderr io.Writer
-	// Official says whether the official sites may be asked for tools.
-	Official bool
+	// Self starts magos-exec; git calls it for credentials.
+	Self string
+	// Sites are asked for tools that are nowhere else.
+	Sites map[string]toolchain.Site
 	// Poll is how often a wait looks, Progress how often it says what it waits for.
 	Poll, Progress time.Duration
 	// PeerStart is how long another container may take to start after this one needs it.
@@ -46,8 +51,10 @@ func NewDefaultConfig() Config {
 			Data: runspec.DataDir, Instructions: runspec.InstructionsFile, Variables: runspec.VariablesDir,
 			Locks: runspec.LocksDir, Signals: runspec.SignalsDir, Shown: runspec.ShownDir, Scratch: runspec.ScratchDir,
 			ImageTools: runspec.ImageToolsDir, TerminationLog: runspec.TerminationLog,
+			Repositories: runspec.RepositoriesDir, Credentials: runspec.CredentialsDir,
 		},
-		Official:    true,
+		Self:        runspec.ExecutablePath,
+		Sites:       toolchain.OfficialSites(),
 		Poll:        50 * time.Millisecond,
 		Progress:    30 * time.Second,
 		PeerStart:   10 * time.Minute,

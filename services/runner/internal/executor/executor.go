@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"magosproject.io/services/runner/internal/executor/gitauth"
 	"magosproject.io/services/runner/internal/executor/process"
 	"magosproject.io/services/runner/internal/runspec"
 )
@@ -27,6 +28,8 @@ type container struct {
 	in    runspec.Instructions
 	group *process.Group
 	log   *slog.Logger
+	// git has the credentials while keeper fetches; nil otherwise.
+	git *gitauth.Agent
 }
 
 type part struct {

@@ -72,6 +72,18 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
+// sourceHint explains what OpenTofu says when the source of a module depends on a variable.
+// Modules are fetched by keeper, which has no values of variables: it must not, for it has the credentials.
+func sourceHint(out *toolOutput) string {
+	for _, words := range []string{"Unable to compute static value", "Failed to request input from user for variable", "Module source has changed", "Module version requirements have changed"} {
+		if out.said.Contains(words) {
+			return "\nModules are fetched before variables have values: source and version of a module may depend on constants, locals and " +
+				"defaults of variables, and no VariableSet or tfvars file may give such a variable another value."
+		}
+	}
+	return ""
+}
+
 // toolFailed tells how the tool ended without success.
 func toolFailed(ctx context.Context, reason string, err error, out *toolOutput) error {
 	if errors.Is(err, process.ErrInterrupted) {
@@ -95,5 +107,5 @@ func toolFailed(ctx context.Context, reason string, err error, out *toolOutput) 
 	case kind == toolerror.StalePlan && reason == reasonApplyFailed:
 		return failf(runspec.ExitStalePlan, reasonStalePlan, "the saved plan is stale: the state has changed since it was made, so that the way on is a new plan%s", out.words())
 	}
-	return failf(runspec.ExitToolFailed, reason, "%w%s", err, out.words())
+	return failf(runspec.ExitToolFailed, reason, "%w%s%s", err, out.words(), sourceHint(out))
 }

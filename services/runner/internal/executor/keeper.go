@@ -8,12 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"time"
 
 	"magosproject.io/services/runner/internal/executor/beneath"
-	"magosproject.io/services/runner/internal/executor/fetch"
 	"magosproject.io/services/runner/internal/executor/links"
 	"magosproject.io/services/runner/internal/executor/planjson"
 	"magosproject.io/services/runner/internal/executor/toolchain"
@@ -63,14 +61,7 @@ func (c *container) prepare(ctx context.Context) (prepared, error) {
 	c.pruneRuns()
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
-	var ready prepared
-	err := c.fetchModule(ctx, &ready)
-	if err == nil {
-		err = c.acquireTool(ctx, &ready)
-	}
-	if err == nil {
-		err = c.fetchProviders(ctx, ready.Tool, ready.Module)
-	}
+	ready, err := c.fetchAll(ctx)
 	if err == nil {
 		err = c.keepInit(ready)
 	}
@@ -84,44 +75,13 @@ func (c *container) prepare(ctx context.Context) (prepared, error) {
 	return ready, writeSignal(c.cfg.Paths.Signals, runspec.SignalFetched, content)
 }
 
-func (c *container) fetchModule(ctx context.Context, ready *prepared) error {
-	env, err := c.environment()
-	if err != nil {
-		return err
-	}
-	checkout := c.cfg.Paths.checkout(c.in.RunID)
-	c.log.Info("fetching", "commit", c.in.Revision, "ref", c.in.TargetRevision)
-	err = fetch.Checkout{
-		URL: c.in.RepoURL, Commit: c.in.Revision, Ref: c.in.TargetRevision, Into: checkout,
-		Scratch: filepath.Join(c.cfg.Paths.Scratch, "git"), Env: fetch.Environment(env),
-	}.Run(ctx, c.group, c.log)
-	if err != nil {
-		return fail(runspec.ExitFetchFailed, reasonFetchFailed, err)
-	}
-	dropped, err := fetch.DropData(checkout)
-	if err != nil {
-		return fail(runspec.ExitFetchFailed, reasonFetchFailed, err)
-	}
-	if len(dropped) > 0 {
-		c.log.Warn("the repository brings data of the tool's own; it is not used", "removed", dropped)
-	}
-	ready.Module, err = fetch.Folder(checkout, c.in.Path, c.in.Revision)
-	if err == nil && c.in.TfvarsPath != "" {
-		ready.TfvarsFile, err = fetch.File(checkout, c.in.TfvarsPath, c.in.Revision)
-	}
-	if err != nil {
-		return fail(runspec.ExitFetchFailed, reasonFetchFailed, err)
-	}
-	return nil
-}
-
 func (c *container) acquireTool(ctx context.Context, ready *prepared) error {
 	engine, err := toolchain.ByName(c.in.Engine)
 	if err != nil {
 		return fail(runspec.ExitToolUnavailable, reasonToolUnavailable, err)
 	}
 	tool, err := toolchain.Source{
-		Image: c.cfg.Paths.ImageTools, Volume: c.cfg.Paths.tools(), Mirror: c.in.ToolMirror, Official: c.cfg.Official,
+		Image: c.cfg.Paths.ImageTools, Volume: c.cfg.Paths.tools(), Mirror: c.in.ToolMirror, Sites: c.cfg.Sites,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Client: &http.Client{Timeout: time.Hour}, Log: c.log,
 	}.Acquire(ctx, engine, c.in.ToolVersion)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"magosproject.io/services/runner/internal/executor/gitauth"
 	"magosproject.io/services/runner/internal/executor/gittest"
 	"magosproject.io/services/runner/internal/runspec"
 )
@@ -31,6 +32,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if code, called := gitauth.Called(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); called {
+		os.Exit(code)
+	}
 	if role := os.Getenv(envRole); role != "" {
 		os.Exit(playPart(role, os.Getenv(envRoot)))
 	}
@@ -45,8 +49,10 @@ func playPart(role, root string) int {
 		Data: filepath.Join(filepath.Dir(root), "data"), Instructions: in("instructions.json"), Variables: in("variables"),
 		Locks: in("locks"), Signals: in("signals"), Shown: in("shown"), Scratch: in("scratch", role),
 		ImageTools: filepath.Join(filepath.Dir(root), "image-tools"), TerminationLog: in("termination-" + role),
+		Repositories: in("repositories"), Credentials: in("credentials"),
 	}
-	cfg.Official = false
+	cfg.Self = os.Args[0]
+	cfg.Sites = nil
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "MAGOS_TEST_") {
 			cfg.Environment = append(cfg.Environment, entry)
@@ -122,7 +128,7 @@ func (w *workspace) newPlan(commit string, variables map[string]string) *pod {
 	w.runs++
 	p := &pod{workspace: w, dir: filepath.Join(w.root, fmt.Sprintf("pod-plan-%d", w.runs)), in: runspec.Instructions{
 		Version: runspec.Version, RunID: fmt.Sprintf("run-%d", w.runs), Phase: runspec.PhasePlan, Namespace: "ns", Workspace: "ws",
-		RepoURL: w.repo.URL, Revision: commit, TargetRevision: "main", Path: ".", Engine: "OpenTofu", ToolVersion: toolVersion,
+		RepoURL: w.repo.URL, Revision: commit, TargetRevision: "main", RecurseSubmodules: true, Path: ".", Engine: "OpenTofu", ToolVersion: toolVersion,
 		Timeout: runspec.Duration(5 * time.Minute), Grace: runspec.Duration(time.Minute), ProviderMirror: w.mirror(),
 	}}
 	for _, folder := range []string{"locks", "signals", "shown", "variables", "scratch/keeper", "scratch/tool", "scratch/show"} {

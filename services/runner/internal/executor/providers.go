@@ -16,7 +16,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"magosproject.io/services/runner/internal/executor/fetch"
-	"magosproject.io/services/runner/internal/executor/mask"
 	"magosproject.io/services/runner/internal/executor/process"
 	"magosproject.io/services/runner/internal/runspec"
 )
@@ -66,13 +65,13 @@ func (c *container) initialize(ctx context.Context, tool, module, installation s
 		return err
 	}
 	dir := filepath.Join(c.cfg.Paths.checkout(c.in.RunID), module)
-	env = append(fetch.Environment(env), "TF_PLUGIN_CACHE_DIR="+c.cfg.Paths.pluginCache())
+	env = append(fetch.Environment(env, c.access()), "TF_PLUGIN_CACHE_DIR="+c.cfg.Paths.pluginCache())
 	env = append(env, extra...)
 	if _, err := os.Lstat(filepath.Join(dir, lockFileName)); errors.Is(err, fs.ErrNotExist) {
 		// Nothing pins a checksum, so the cache, which only keeper writes, is as good as a download.
 		env = append(env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1")
 	}
-	out := newToolOutput(c.cfg.Stdout, mask.Forms{})
+	out := newToolOutput(c.cfg.Stdout, c.git.Forms())
 	err = c.group.Run(ctx, process.Command{
 		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Output: out,
 	}, 10*time.Second)
@@ -99,6 +98,7 @@ func initFailed(err error, tool string, out *toolOutput) error {
 		words += fmt.Sprintf("\nThe lock file has no checksum for this platform: run `%s providers lock -platform=%s_%s` and commit %s.",
 			filepath.Base(tool), runtime.GOOS, runtime.GOARCH, lockFileName)
 	}
+	words += sourceHint(out)
 	if slices.ContainsFunc(fetchWords, out.said.Contains) {
 		return failf(runspec.ExitFetchFailed, reasonFetchFailed, "fetching modules and providers: %w%s", err, words)
 	}

@@ -43,6 +43,7 @@ func requestOf(in *runnerv1alpha1.StartRunRequest) (execution.Request, error) {
 		Key:     keyOf(in.GetKey()),
 		RepoURL: in.GetSource().GetRepoUrl(), Revision: in.GetSource().GetRevision(),
 		TargetRevision: in.GetSource().GetTargetRevision(), Path: in.GetSource().GetPath(),
+		RecurseSubmodules: in.GetSource().GetRecurseSubmodules(), RepositorySecrets: in.GetRepositorySecrets(),
 		Engine: v1alpha1.Engine(engines[in.GetTool().GetEngine()]), ToolVersion: in.GetTool().GetVersion(),
 		TfvarsPath: in.GetTfvarsPath(), ServiceAccount: in.GetServiceAccountName(), MountToken: in.GetMountServiceAccountToken(),
 		PodAnnotations: in.GetPodAnnotations(), PlanDigest: in.GetPlanDigest(),

@@ -48,6 +48,12 @@ type Instructions struct {
 	RepoURL        string `json:"repoURL"`
 	Revision       string `json:"revision"`
 	TargetRevision string `json:"targetRevision"`
+	// RecurseSubmodules says whether the repository's submodules are fetched too.
+	RecurseSubmodules bool `json:"recurseSubmodules,omitempty"`
+	// GitSchemes are the schemes that repository URLs may have, for submodules and modules too; empty for the defaults.
+	// GitHelpers are git remote helpers that may be used as well, each for the scheme of its name.
+	GitSchemes []string `json:"gitSchemes,omitempty"`
+	GitHelpers []string `json:"gitHelpers,omitempty"`
 	// Path of the module and TfvarsPath, both from the repository's root; TfvarsPath may be empty.
 	Path       string `json:"path"`
 	TfvarsPath string `json:"tfvarsPath,omitempty"`

@@ -16,6 +16,8 @@ import "path"
 //	SignalsDir             rw     ro    ro     -
 //	ShownDir               rw     -     rw     -
 //	VariablesDir           -      ro    -      (ro)
+//	RepositoriesDir        ro     -     -      -
+//	CredentialsDir         rw     -     -      -, in memory
 //	InstructionsDir        ro     ro    ro     ro
 //	ScratchDir             rw, an emptyDir of each container's own
 //
@@ -31,6 +33,10 @@ const (
 	InstructionsFile = InstructionsDir + "/instructions.json"
 	// VariablesDir holds one file per variable, named by its index.
 	VariablesDir = "/magos/variables"
+	// RepositoriesDir holds a folder per repository Secret of the namespace, named like it, with a file per key.
+	RepositoriesDir = "/magos/repositories"
+	// CredentialsDir is where keeper lays out what ssh reads from files only; it lies in memory.
+	CredentialsDir = "/magos/credentials"
 	// LocksDir holds one file per container; its executor holds an exclusive flock on it from start to exit.
 	LocksDir = "/magos/locks"
 	// SignalsDir is where keeper tells the others how far it is.

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/utils/ptr"
 
 	"magosproject.io/api/v1alpha1"
 	corev1alpha1 "magosproject.io/gen/magos/core/v1alpha1"
@@ -76,7 +77,11 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 	request := requestFor(w, d.Run, lifecycle.Plan)
 	request.TfvarsPath = w.Spec.Terraform.TfvarsPath
 	request.Variables = variablesOf(seen.composition)
-	err := r.startRun(ctx, request)
+	var err error
+	if request.RepositorySecrets, err = r.Objects.RepositorySecrets(ctx, w.Namespace); err != nil {
+		return lifecycle.Outcome{}, err
+	}
+	err = r.startRun(ctx, request)
 	if err == nil {
 		return lifecycle.Outcome{Kind: lifecycle.OutcomeDone}, nil
 	}
@@ -171,6 +176,7 @@ func requestFor(w *v1alpha1.Workspace, run *v1alpha1.WorkspaceRun, half lifecycl
 		Key: keyOf(w, run.ID, half),
 		Source: &runnerv1alpha1.Source{
 			RepoUrl: w.Spec.Source.RepoURL, Revision: run.Revision, TargetRevision: w.Spec.Source.TargetRevision, Path: orDefault(w.Spec.Source.Path, "."),
+			RecurseSubmodules: ptr.Deref(w.Spec.Source.RecurseSubmodules, true),
 		},
 		Tool:                     &runnerv1alpha1.Tool{Engine: engine, Version: w.Spec.Terraform.Version},
 		ServiceAccountName:       orDefault(w.Spec.ServiceAccountName, v1alpha1.DefaultServiceAccountName),

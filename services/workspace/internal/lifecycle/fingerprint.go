@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"magosproject.io/api/v1alpha1"
 )
 
@@ -39,7 +41,9 @@ func SpecFingerprint(w *v1alpha1.Workspace) Fingerprint {
 	type spec struct {
 		RepoURL, TargetRevision, Path, Engine, Version, TfvarsPath, ServiceAccount string
 		MountToken                                                                 bool
-		Sets                                                                       []string
+		// Left out where submodules are fetched, so that the fingerprints of releases without this field stay good.
+		WithoutSubmodules bool `json:",omitempty"`
+		Sets              []string
 	}
 	sets := make([]string, 0, len(w.Spec.VariableSetRef))
 	for _, ref := range w.Spec.VariableSetRef {
@@ -49,6 +53,7 @@ func SpecFingerprint(w *v1alpha1.Workspace) Fingerprint {
 		RepoURL: w.Spec.Source.RepoURL, TargetRevision: w.Spec.Source.TargetRevision, Path: w.Spec.Source.Path,
 		Engine: string(w.Spec.Terraform.Engine), Version: w.Spec.Terraform.Version, TfvarsPath: w.Spec.Terraform.TfvarsPath,
 		ServiceAccount: w.Spec.ServiceAccountName, MountToken: w.Spec.MountServiceAccountToken, Sets: sets,
+		WithoutSubmodules: !ptr.Deref(w.Spec.Source.RecurseSubmodules, true),
 	})}
 }
 

@@ -17,9 +17,6 @@ import (
 	"magosproject.io/services/runner/internal/executor/process"
 )
 
-// Protocols that git may use, also for what a module or a redirect names, as GIT_ALLOW_PROTOCOL takes them.
-const Protocols = "https:ssh:http:git"
-
 // killTime is how long git may take to end after an interrupt; it leaves nothing that matters.
 const killTime = 5 * time.Second
 
@@ -38,35 +35,26 @@ type Checkout struct {
 	Into string
 	// Scratch is a folder that must not exist; it holds git's own data meanwhile and is removed.
 	Scratch string
-	// Env is the environment for git; Environment makes one.
-	Env []string
-}
-
-// Environment returns the variables that keep git from asking, from using what lies around and from other protocols,
-// on top of base.
-func Environment(base []string) []string {
-	return append(base,
-		"GIT_TERMINAL_PROMPT=0",
-		"GIT_ALLOW_PROTOCOL="+Protocols,
-		"GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_GLOBAL="+os.DevNull,
-		// There are no known hosts to verify against yet. In batch mode ssh would refuse every host that it does not know.
-		"GIT_SSH_COMMAND=ssh -o BatchMode=yes -o ConnectTimeout=30 -o StrictHostKeyChecking=no -o UserKnownHostsFile="+os.DevNull+" -o LogLevel=ERROR",
-		"GIT_ASKPASS=/bin/false",
-		"LC_ALL=C.UTF-8",
-	)
-}
-
-// settings of every git command: no hooks, no helpers, no background work, a bound on silence.
-var settings = []string{
-	"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.attributesFile=" + os.DevNull,
-	"-c", "credential.helper=", "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "safe.directory=*",
-	"-c", "advice.detachedHead=false", "-c", "init.defaultBranch=main", "-c", "submodule.recurse=false",
-	"-c", "http.lowSpeedLimit=100", "-c", "http.lowSpeedTime=60", "-c", "core.protectNTFS=true", "-c", "core.protectHFS=true",
+	// Submodules says whether they are fetched too, at the commits that are pinned.
+	Submodules bool
+	// Access is held against every URL, and Env is the environment for git that Environment made of it.
+	Access Access
+	Env    []string
+	// Mask takes what must not be shown out of what git prints; may be nil.
+	Mask func(string) string
+	// within names the submodules that lead here, from the repository on.
+	within []string
 }
 
 // Run fetches and checks out, and refuses links that leave the checkout.
 func (c Checkout) Run(ctx context.Context, group *process.Group, log *slog.Logger) error {
+	if err := c.checkOut(ctx, group, log); err != nil {
+		return err
+	}
+	return c.checkLinks()
+}
+
+func (c Checkout) checkOut(ctx context.Context, group *process.Group, log *slog.Logger) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -95,17 +83,15 @@ func (c Checkout) Run(ctx context.Context, group *process.Group, log *slog.Logge
 	if head != c.Commit {
 		return fmt.Errorf("checking out %s: HEAD became %s", c.Commit, head)
 	}
-	return c.checkLinks()
+	return c.checkOutSubmodules(ctx, g, log)
 }
 
 func (c Checkout) validate() error {
-	for _, name := range []string{c.URL, c.Ref} {
-		if strings.HasPrefix(name, "-") || strings.ContainsAny(name, "\x00\n\r") {
-			return fmt.Errorf("fetching %q: %w: it begins with a dash or holds control characters", name, ErrRefused)
-		}
+	if err := c.Access.check(c.URL); err != nil {
+		return err
 	}
-	if c.URL == "" || strings.Contains(c.URL, "::") {
-		return fmt.Errorf("fetching %q: %w: it is no plain repository URL", c.URL, ErrRefused)
+	if strings.HasPrefix(c.Ref, "-") || strings.ContainsAny(c.Ref, "\x00\n\r") {
+		return fmt.Errorf("fetching %q: %w: it begins with a dash or holds control characters", c.Ref, ErrRefused)
 	}
 	if !fullSHA.MatchString(c.Commit) {
 		return fmt.Errorf("fetching commit %q: %w: want 40 hexadecimal digits", c.Commit, ErrRefused)
@@ -160,11 +146,11 @@ func (g git) run(ctx context.Context, args ...string) (string, error) {
 	var stdout strings.Builder
 	stderr := &process.Tail{Limit: 600}
 	err := g.group.Run(ctx, process.Command{
-		Path: "git", Args: append(append([]string{"--git-dir=" + g.checkout.Scratch}, settings...), args...),
+		Path: "git", Args: append([]string{"--git-dir=" + g.checkout.Scratch}, args...),
 		Dir: filepath.Dir(g.checkout.Scratch), Env: g.checkout.Env, Output: stderr, Stdout: &stdout,
 	}, killTime)
 	if err != nil {
-		return "", fmt.Errorf("git %s: %w%s", verb(args), err, detail(stderr))
+		return "", fmt.Errorf("git %s: %w%s", verb(args), err, g.said(stderr))
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
@@ -178,12 +164,21 @@ func verb(args []string) string {
 	return ""
 }
 
-func detail(printed fmt.Stringer) string {
-	if text := printed.String(); text != "" {
+func (g git) said(printed fmt.Stringer) string {
+	text := printed.String()
+	if g.checkout.Mask != nil {
+		text = g.checkout.Mask(text)
+	}
+	if found := noHelper.FindStringSubmatch(text); found != nil {
+		text += fmt.Sprintf("; the run image has no git-remote-%[1]s, which serves %[1]s:// URLs: use an image that has it", found[1])
+	}
+	if text != "" {
 		return ": " + text
 	}
 	return ""
 }
+
+var noHelper = regexp.MustCompile(`'remote-([a-z0-9+.-]+)' is not a git command`)
 
 var userinfo = regexp.MustCompile(`^([a-z+]+://)[^/@]*@`)
 

@@ -19,8 +19,8 @@ var group = process.Own()
 func checkout(t *testing.T, url, commit, ref string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	c := Checkout{URL: url, Commit: commit, Ref: ref, Into: filepath.Join(dir, "source"), Scratch: filepath.Join(dir, "git"),
-		Env: Environment([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir})}
+	c := Checkout{URL: url, Commit: commit, Ref: ref, Into: filepath.Join(dir, "source"), Scratch: filepath.Join(dir, "git"), Submodules: true,
+		Env: Environment([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, Access{})}
 	err := c.Run(t.Context(), group, slog.New(slog.DiscardHandler))
 	if _, statErr := os.Stat(c.Scratch); !os.IsNotExist(statErr) {
 		t.Errorf("git's data is left: %v", statErr)
@@ -113,10 +113,10 @@ func TestALinkThatLeavesTheCheckoutIsRefusedByName(t *testing.T) {
 	}
 }
 
-// Host keys are not verified yet, as the documentation says. With ssh's own default no host would do: it asks, and batch mode refuses.
+// Where there is no agent with credentials. With ssh's own default no host would do: it asks, and batch mode refuses.
 func TestSSHAsksNothingAndTakesUnknownHosts(t *testing.T) {
 	var command string
-	for _, variable := range Environment(nil) {
+	for _, variable := range Environment(nil, Access{}) {
 		if value, found := strings.CutPrefix(variable, "GIT_SSH_COMMAND="); found {
 			command = value
 		}

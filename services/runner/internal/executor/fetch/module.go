@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // ErrNoModule is wrapped when a path in the repository leads to no folder, or no file.
@@ -85,8 +87,31 @@ func missing(root *os.Root, name, clean, commit string) error {
 	if nearest == "." {
 		where = "the repository's root"
 	}
-	return fmt.Errorf("path %q does not exist at commit %s: %w; the nearest folder that exists is %s%s",
-		name, commit, ErrNoModule, where, contents(root, nearest))
+	return fmt.Errorf("path %q does not exist at commit %s: %w; the nearest folder that exists is %s%s%s",
+		name, commit, ErrNoModule, where, contents(root, nearest), lookAlike(root, nearest, clean))
+}
+
+// lookAlike names what differs from the missing part in upper and lower case, or in how Unicode writes it, alone: people
+// cannot see the latter, and file systems on which they work may not tell either apart.
+func lookAlike(root *os.Root, nearest, clean string) string {
+	wanted, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(clean, nearest), "/"), "/")
+	if nearest == "." {
+		wanted, _, _ = strings.Cut(clean, "/")
+	}
+	entries, err := fs.ReadDir(root.FS(), nearest)
+	if err != nil {
+		return ""
+	}
+	for _, entry := range entries {
+		composed, found := norm.NFC.String(wanted), norm.NFC.String(entry.Name())
+		switch {
+		case composed == found:
+			return fmt.Sprintf("; the repository writes it %+q, in another Unicode form: copy its name from git", entry.Name())
+		case strings.EqualFold(composed, found):
+			return fmt.Sprintf("; did you mean %q?", entry.Name())
+		}
+	}
+	return ""
 }
 
 func contents(root *os.Root, folder string) string {

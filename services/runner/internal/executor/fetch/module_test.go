@@ -56,6 +56,24 @@ func TestAMissingPathNamesCommitAndNearestFolder(t *testing.T) {
 	}
 }
 
+func TestAPathThatOnlyLooksRightIsAnsweredWithTheRealOne(t *testing.T) {
+	root := tree(t)
+	if err := os.MkdirAll(filepath.Join(root, "infra", "u\u0308ber"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{
+		"Infra/dev": `did you mean "infra"?`, "infra/DEV": `did you mean "dev"?`, "WITH SPACE/ü": `did you mean "with space"?`,
+		"infra/\u00fcber": `"u\u0308ber", in another Unicode form`,
+	} {
+		if _, err := Folder(root, name, "abc"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want %q", name, err, says)
+		}
+	}
+	if got, err := Folder(root, "infra/u\u0308ber", "abc"); err != nil || got != "infra/u\u0308ber" {
+		t.Errorf("as git has it: %q, %v", got, err)
+	}
+}
+
 func TestARepositorysOwnToolDataIsDropped(t *testing.T) {
 	root := tree(t)
 	dropped, err := DropData(root)

@@ -2,14 +2,30 @@
 package gittest
 
 import (
+	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// Server is a git host that lives until its test ends.
+type Server struct {
+	// URL of the host; a repository lies at URL/<name>/.git.
+	URL string
+	// Root is the folder with the work trees.
+	Root string
+
+	t       testing.TB
+	mutex   sync.Mutex
+	private map[string]string
+	moved   map[string]string
+	seen    []string
+}
 
 // Repo is a repository that is served until its test ends.
 type Repo struct {
@@ -20,27 +36,82 @@ type Repo struct {
 	t   testing.TB
 }
 
-// Serve makes a repository with the branch main by a shell script, which runs in its work tree, and serves it.
-func Serve(t testing.TB, script string) Repo {
+// NewServer starts a host without repositories.
+func NewServer(t testing.TB) *Server {
 	t.Helper()
-	root := t.TempDir()
-	r := Repo{Dir: filepath.Join(root, "repo"), t: t}
-	if err := os.Mkdir(r.Dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	r.Run("git init -q -b main\n" + script)
+	s := &Server{t: t, Root: t.TempDir(), private: map[string]string{}, moved: map[string]string{}}
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(&cgi.Handler{
-		Path: git, Args: []string{"http-backend"}, Dir: root,
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1",
+	backend := &cgi.Handler{
+		Path: git, Args: []string{"http-backend"}, Dir: s.Root,
+		Env: []string{"GIT_PROJECT_ROOT=" + s.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1",
 			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	})
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, backend) }))
 	t.Cleanup(server.Close)
-	r.URL = server.URL + "/repo/.git"
+	s.URL = server.URL
+	return s
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, backend http.Handler) {
+	s.mutex.Lock()
+	if given := r.Header.Get("Authorization"); given != "" {
+		s.seen = append(s.seen, given)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	want, private := s.private[name]
+	to, moved := s.moved[name]
+	s.mutex.Unlock()
+	user, password, _ := r.BasicAuth()
+	switch {
+	case private && user+":"+password != want:
+		w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	case moved:
+		http.Redirect(w, r, to+strings.TrimPrefix(r.URL.Path, "/"+name+"/.git")+"?"+r.URL.RawQuery, http.StatusFound)
+	default:
+		backend.ServeHTTP(w, r)
+	}
+}
+
+// Repo makes a repository with the branch main by a shell script, which runs in its work tree, and serves it.
+func (s *Server) Repo(name, script string) Repo {
+	s.t.Helper()
+	r := Repo{Dir: filepath.Join(s.Root, name), URL: s.URL + "/" + name + "/.git", t: s.t}
+	if err := os.Mkdir(r.Dir, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	r.Run("git init -q -b main\n" + script)
 	return r
+}
+
+// Protect asks for a user and a password for the repository from now on.
+func (s *Server) Protect(name, user, password string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.private[name] = user + ":" + password
+}
+
+// Move redirects what is asked of the repository to the URL of another one. A credential is asked for first where it is protected.
+func (s *Server) Move(name, to string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.moved[name] = to
+}
+
+// Authorizations are the headers of this name that the host was sent.
+func (s *Server) Authorizations() []string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return append([]string(nil), s.seen...)
+}
+
+// Serve makes a repository on a host of its own.
+func Serve(t testing.TB, script string) Repo {
+	t.Helper()
+	return NewServer(t).Repo("repo", script)
 }
 
 // Run runs a shell script in the work tree and returns what it printed.

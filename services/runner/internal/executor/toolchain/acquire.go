@@ -25,16 +25,12 @@ var ErrUnavailable = errors.New("the tool is not to be had")
 type Engine struct {
 	// Folder on volumes and mirrors, Binary, and the prefix of the files of a release.
 	Folder, Binary, Prefix string
-	// official returns the folder of a release on the official site.
-	official func(version string) string
 }
 
 // Engines that runs may declare.
 var (
-	Terraform = Engine{Folder: "terraform", Binary: "terraform", Prefix: "terraform",
-		official: func(v string) string { return "https://releases.hashicorp.com/terraform/" + v }}
-	OpenTofu = Engine{Folder: "opentofu", Binary: "tofu", Prefix: "tofu",
-		official: func(v string) string { return "https://github.com/opentofu/opentofu/releases/download/v" + v }}
+	Terraform = Engine{Folder: "terraform", Binary: "terraform", Prefix: "terraform"}
+	OpenTofu  = Engine{Folder: "opentofu", Binary: "tofu", Prefix: "tofu"}
 )
 
 // ByName returns the Engine that a Workspace calls name.
@@ -54,8 +50,8 @@ type Source struct {
 	Image, Volume string
 	// Mirror is a folder or an http(s) URL with <engine>/<version>/<zip and SHA256SUMS>; may be empty.
 	Mirror string
-	// Official says whether the official sites are asked at last.
-	Official bool
+	// Sites are asked at last, by the engine's Folder; none where it is nil.
+	Sites map[string]Site
 	// OS and Arch of the machine, as Go calls them.
 	OS, Arch string
 	// Client for mirror and site.
@@ -91,28 +87,28 @@ func (s Source) Acquire(ctx context.Context, engine Engine, version string) (Too
 	}
 	note("volume "+onVolume, err)
 
-	for _, release := range s.releases(engine, version) {
-		s.Log.Info("downloading the tool", "from", release)
-		err := s.install(ctx, release, engine, version, onVolume)
+	for _, r := range s.releases(engine, version) {
+		s.Log.Info("downloading the tool", "from", r.url)
+		err := s.install(ctx, r, engine, version, onVolume)
 		if err == nil {
 			return verified(onVolume)
 		}
 		if ctx.Err() != nil {
 			return Tool{}, err
 		}
-		note(release, err)
+		note(r.url, err)
 	}
 	return Tool{}, fmt.Errorf("%w: %s %s for %s_%s; tried %s%s", ErrUnavailable, engine.Folder, version, s.OS, s.Arch,
 		strings.Join(tried, "; "), s.knownVersions(engine))
 }
 
-func (s Source) releases(engine Engine, version string) []string {
-	var releases []string
+func (s Source) releases(engine Engine, version string) []release {
+	var releases []release
 	if s.Mirror != "" {
-		releases = append(releases, strings.TrimRight(s.Mirror, "/")+"/"+engine.Folder+"/"+version)
+		releases = append(releases, release{url: strings.TrimRight(s.Mirror, "/") + "/" + engine.Folder + "/" + version})
 	}
-	if s.Official {
-		releases = append(releases, engine.official(version))
+	if site, known := s.Sites[engine.Folder]; known {
+		releases = append(releases, release{url: site.Release(version), site: &site})
 	}
 	return releases
 }

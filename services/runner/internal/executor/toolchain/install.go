@@ -25,8 +25,8 @@ const (
 var errNotThere = errors.New("no such release there")
 
 // install downloads a release and puts its binary at target, whole or not at all.
-func (s Source) install(ctx context.Context, release string, engine Engine, version, target string) error {
-	sums, err := s.fetchSums(ctx, release, engine, version)
+func (s Source) install(ctx context.Context, r release, engine Engine, version, target string) error {
+	sums, err := s.fetchSums(ctx, r, engine, version)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s Source) install(ctx context.Context, release string, engine Engine, vers
 	defer func() { _ = os.RemoveAll(staging) }()
 
 	packed := filepath.Join(staging, "archive.zip")
-	if err := s.download(ctx, release+"/"+archive, packed); err != nil {
+	if err := s.download(ctx, r.url+"/"+archive, packed); err != nil {
 		return err
 	}
 	got, err := Checksum(packed)
@@ -69,8 +69,9 @@ func (s Source) install(ctx context.Context, release string, engine Engine, vers
 	return nil
 }
 
-func (s Source) fetchSums(ctx context.Context, release string, engine Engine, version string) (map[string]string, error) {
-	body, err := s.open(ctx, fmt.Sprintf("%s/%s_%s_SHA256SUMS", release, engine.Prefix, version))
+func (s Source) fetchSums(ctx context.Context, r release, engine Engine, version string) (map[string]string, error) {
+	name := fmt.Sprintf("%s/%s_%s_SHA256SUMS", r.url, engine.Prefix, version)
+	body, err := s.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +79,11 @@ func (s Source) fetchSums(ctx context.Context, release string, engine Engine, ve
 	data, err := io.ReadAll(io.LimitReader(body, maxSums))
 	if err != nil {
 		return nil, fmt.Errorf("reading SHA256SUMS: %w", err)
+	}
+	if r.site != nil {
+		if err := s.checkSignature(ctx, r.site, name, data); err != nil {
+			return nil, err
+		}
 	}
 	sums := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
