@@ -80,7 +80,7 @@ var waiting = map[v1alpha1.Reason]entry{
 	"CredentialInvalid": {
 		says: "has a credential of its repository that cannot be used", wayOut: "mend the Secret and key that the message names, or delete one where there are two",
 	},
-	"Cancelling": {
+	v1alpha1.ReasonCancelling: {
 		says: "ends the run that a person cancelled", wayOut: waitForIt,
 	},
 	v1alpha1.ReasonDeleting: {
@@ -119,13 +119,13 @@ var failing = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonStalePlan: {
 		says: "found its state changed after the plan was made and applied nothing", wayOut: "it plans again by itself; look who else writes the state if it stays so",
 	},
-	"RetriesExhausted": {
+	v1alpha1.ReasonRetriesExhausted: {
 		says: "failed as often as spec.retry.limit allows", wayOut: "mend what the message says" + mendAndGo,
 	},
-	"Cancelled": {
+	v1alpha1.ReasonCancelled: {
 		says: "was cancelled by a person", wayOut: "it rests until its inputs change, or ask for a run: " + askForRun,
 	},
-	"StorageFull": {
+	v1alpha1.ReasonStorageFull: {
 		says: "ran out of room on its volume", wayOut: "make the PersistentVolumeClaim {name}-data larger, or let the module need less" + mendAndGo,
 	},
 	v1alpha1.ReasonUnresolvedVariables: {
@@ -140,7 +140,7 @@ var aside = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonApprovalVoid: {
 		says: "was approved with a value that approves nothing", wayOut: "approve the run that status.awaitingApproval.runID names",
 	},
-	"CancelVoid": {
+	v1alpha1.ReasonCancelVoid: {
 		says: "was cancelled with a value that names no live run", wayOut: "write the ID of the run that lives, status.run.id, or leave it",
 	},
 	v1alpha1.ReasonApproved: {says: "was approved", wayOut: nothing},
