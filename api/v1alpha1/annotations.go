@@ -13,6 +13,10 @@ const (
 	// AnnotationGrantedFor is the GrantSubject that was granted: a grant for something else is no grant. Writer: the rollout service.
 	AnnotationGrantedFor = GroupName + "/granted-for"
 
+	// AnnotationGrantedAttempt numbers the fresh attempts that a pass gives a Workspace that has failed in it, from 1; absent for the first run. A run that
+	// failed under a lower number is tried again at once, without its back-off. Writer: the rollout service.
+	AnnotationGrantedAttempt = GroupName + "/granted-attempt"
+
 	// AnnotationDetectedRevision is the commit to which the target revision resolved last. Writer: the refwatcher service.
 	AnnotationDetectedRevision = GroupName + "/detected-revision"
 	// AnnotationDetectedFor is the GrantSubject that AnnotationDetectedRevision was detected for, written together with it: where it differs from the
@@ -43,8 +47,25 @@ const (
 // TFLogLevels are the values of AnnotationTFLogLevel, the most talkative first.
 func TFLogLevels() []string { return []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR"} }
 
+// Annotations on Rollouts. The rollout service removes what it has obeyed, and what is void: it names another pass or step than the present one. So GitOps
+// tools do not undo them, and applying an old manifest again does nothing.
+const (
+	// AnnotationHold ("true") pauses a Rollout as spec.paused does; "false" and "" do not. It is never removed by a service. Writer: people.
+	AnnotationHold = GroupName + "/hold"
+	// AnnotationApprovedStep lets a pass enter a step that requires approval; its value is PassStep(pass ID, step name). Writer: people.
+	AnnotationApprovedStep = GroupName + "/approved-step"
+	// AnnotationRetryStep gives the failed Workspaces of the current step a fresh attempt at once; its value is PassStep(pass ID, step name). With the ID of
+	// a pass that was aborted, or that went on without failed Workspaces, and any of its steps, it begins a new pass. Writer: people.
+	AnnotationRetryStep = GroupName + "/retry-step"
+	// AnnotationAbort ends the pass whose ID is its value. Writer: people.
+	AnnotationAbort = GroupName + "/abort"
+)
+
 // UnknownApprover is recorded where AnnotationApprovedBy does not say who approved.
 const UnknownApprover = "unknown"
+
+// PassStep is how a command names a step of a pass.
+func PassStep(pass, step string) string { return pass + "/" + step }
 
 // Labels on the children of a Workspace (Jobs, Pods, ConfigMaps, PersistentVolumeClaims). Writer: the runner service.
 const (

@@ -25,7 +25,7 @@ const (
 )
 
 // RolloutPhase is where a Rollout stands. It is derived for people and never read back by a service.
-// +kubebuilder:validation:Enum=Idle;Progressing;Failed;Succeeded
+// +kubebuilder:validation:Enum=Idle;Progressing;AwaitingApproval;Paused;Failed;Aborted;Succeeded
 type RolloutPhase string
 
 // The phases of a Rollout and of its steps.
@@ -34,6 +34,12 @@ const (
 	RolloutIdle RolloutPhase = "Idle"
 	// RolloutProgressing walks through its steps.
 	RolloutProgressing RolloutPhase = "Progressing"
+	// RolloutAwaitingApproval waits until a person lets the pass enter its next step.
+	RolloutAwaitingApproval RolloutPhase = "AwaitingApproval"
+	// RolloutPaused grants nothing new because spec.paused or the annotation hold says so.
+	RolloutPaused RolloutPhase = "Paused"
+	// RolloutAborted ended its pass early and rests until a new commit comes or a person retries.
+	RolloutAborted RolloutPhase = "Aborted"
 	// RolloutFailed is halted; the reason says why. It resumes by itself when the cause is mended.
 	RolloutFailed RolloutPhase = "Failed"
 	// RolloutSucceeded has brought every member of the last pass to Applied.
@@ -41,20 +47,47 @@ const (
 )
 
 // StepPhase is where one step of a pass stands.
-// +kubebuilder:validation:Enum=Pending;Progressing;Failed;Succeeded
+// +kubebuilder:validation:Enum=Pending;AwaitingApproval;Progressing;Failed;Aborted;Incomplete;Succeeded
 type StepPhase string
 
 // The phases of a step.
 const (
 	// StepPending has not been reached by the pass.
 	StepPending StepPhase = "Pending"
+	// StepAwaitingApproval is the current step and waits until a person lets the pass enter it.
+	StepAwaitingApproval StepPhase = "AwaitingApproval"
 	// StepProgressing is the current step.
 	StepProgressing StepPhase = "Progressing"
 	// StepFailed is the current step and has a failed member, or matches none.
 	StepFailed StepPhase = "Failed"
+	// StepAborted was the current step when the pass was aborted.
+	StepAborted StepPhase = "Aborted"
+	// StepIncomplete was left without Workspaces that failed: onFailure is Continue.
+	StepIncomplete StepPhase = "Incomplete"
 	// StepSucceeded has every member done in this pass.
 	StepSucceeded StepPhase = "Succeeded"
 )
+
+// PassResult says how a pass ended.
+// +kubebuilder:validation:Enum=Succeeded;Incomplete;Superseded;Aborted
+type PassResult string
+
+// The results of a pass.
+const (
+	// PassSucceeded brought every member to Applied.
+	PassSucceeded PassResult = "Succeeded"
+	// PassIncomplete came to its end without Workspaces that failed: onFailure is Continue.
+	PassIncomplete PassResult = "Incomplete"
+	// PassSuperseded made way for a pass with a newer commit or edited steps.
+	PassSuperseded PassResult = "Superseded"
+	// PassAborted was ended by a person or by onFailure Abort.
+	PassAborted PassResult = "Aborted"
+)
+
+// PassResults lists every result of a pass.
+func PassResults() []PassResult {
+	return []PassResult{PassSucceeded, PassIncomplete, PassSuperseded, PassAborted}
+}
 
 // Trigger says why a run was wanted.
 // +kubebuilder:validation:Enum=Spec;Revision;Variables;Manual;Drift;Retry
@@ -248,6 +281,24 @@ const (
 	ReasonNoWorkspacesFound Reason = "NoWorkspacesFound"
 	// ReasonInvalidSelector: a step's selector cannot be understood.
 	ReasonInvalidSelector Reason = "InvalidSelector"
+	// ReasonWorkspaceRetried: a member of the current step failed and is tried again at once, as onFailure says.
+	ReasonWorkspaceRetried Reason = "WorkspaceRetried"
+	// ReasonAwaitingStepApproval: the current step requires approval; write the annotation magosproject.io/approved-step as the message says.
+	ReasonAwaitingStepApproval Reason = "AwaitingStepApproval"
+	// ReasonStepApproved: a person let the pass enter a step.
+	ReasonStepApproved Reason = "StepApproved"
+	// ReasonStepRetried: a person asked for a fresh attempt of the failed members.
+	ReasonStepRetried Reason = "StepRetried"
+	// ReasonPaused: spec.paused or the annotation magosproject.io/hold holds every new grant back; set it to false or remove it.
+	ReasonPaused Reason = "Paused"
+	// ReasonAborted: the pass was ended early; a new commit or the annotation magosproject.io/retry-step begins the next.
+	ReasonAborted Reason = "Aborted"
+	// ReasonPassIncomplete: the last pass went on without members that failed, as onFailure says; the message names them.
+	ReasonPassIncomplete Reason = "PassIncomplete"
+	// ReasonCommandVoid: an annotation of a person named something else than the present pass and step, and was removed.
+	ReasonCommandVoid Reason = "CommandVoid"
+	// ReasonInvalidSpec: a field cannot be understood, so nothing is granted; the message says what to write instead.
+	ReasonInvalidSpec Reason = "InvalidSpec"
 	// ReasonSuperseded: a stuck pass made way for one with a newer commit or edited steps.
 	ReasonSuperseded Reason = "Superseded"
 )

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 )
 
 // GrantScope says how far a granted run may go.
@@ -32,6 +33,8 @@ type Grant struct {
 	Revision string
 	// For is the GrantSubject that was granted.
 	For string
+	// Attempt numbers the fresh attempts of a pass: a run that failed under a lower number is tried again at once. 0 is the first run.
+	Attempt int32
 }
 
 // GrantSubject identifies what a grant for w is a grant for. A Workspace that was pointed at another
@@ -56,6 +59,9 @@ func (g Grant) Annotations() map[string]string {
 	if g.Revision != "" {
 		a[AnnotationGrantedRevision] = g.Revision
 	}
+	if g.Attempt > 0 {
+		a[AnnotationGrantedAttempt] = strconv.Itoa(int(g.Attempt))
+	}
 	return a
 }
 
@@ -63,12 +69,12 @@ func (g Grant) Annotations() map[string]string {
 func GrantAnnotations() []string {
 	return []string{
 		AnnotationExecutionAllowed, AnnotationGrantedScope, AnnotationGrantedPass,
-		AnnotationGrantedRevision, AnnotationGrantedFor,
+		AnnotationGrantedRevision, AnnotationGrantedFor, AnnotationGrantedAttempt,
 	}
 }
 
 // ReadGrant returns the grant that w holds, and whether it holds one. A grant that is incomplete, has an
-// unknown scope or was given for another subject is none. A bare execution-allowed: "true", which people may set
+// unknown scope or an attempt that is no number, or was given for another subject is none. A bare execution-allowed: "true", which people may set
 // by hand, means ScopeRun, but only while nothing orders the
 // Project (ordered is false: it has no Rollout and does not ask for one).
 func ReadGrant(w *Workspace, ordered bool) (Grant, bool) {
@@ -87,6 +93,13 @@ func ReadGrant(w *Workspace, ordered bool) (Grant, bool) {
 			return Grant{}, false
 		}
 		return Grant{Scope: ScopeRun, Pass: StandingPass, For: GrantSubject(w)}, true
+	}
+	if attempt := a[AnnotationGrantedAttempt]; attempt != "" {
+		n, err := strconv.ParseInt(attempt, 10, 32)
+		if err != nil || n < 1 {
+			return Grant{}, false
+		}
+		g.Attempt = int32(n)
 	}
 	known := g.Scope == ScopeRun || g.Scope == ScopePlan || g.Scope == ScopeDrift
 	if !known || g.Pass == "" || g.For != GrantSubject(w) {

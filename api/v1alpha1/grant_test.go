@@ -51,6 +51,9 @@ func TestAGrantIsReadOnlyWhenItIsCompleteAndForThisSource(t *testing.T) {
 		"without a commit under a Rollout":         {without(pinned, AnnotationGrantedRevision), true, Grant{}, false},
 		"without saying for what":                  {without(pinned, AnnotationGrantedFor), true, Grant{}, false},
 		"with a scope that this release knows not": {with(pinned, AnnotationGrantedScope, "Everything"), true, Grant{}, false},
+		"a fresh attempt":                          {with(pinned, AnnotationGrantedAttempt, "2"), true, Grant{Scope: ScopeRun, Pass: "p1", Revision: commit, For: subject, Attempt: 2}, true},
+		"an attempt that is no number":             {with(pinned, AnnotationGrantedAttempt, "two"), true, Grant{}, false},
+		"an attempt before the first":              {with(pinned, AnnotationGrantedAttempt, "-1"), true, Grant{}, false},
 		"for another source":                       {with(pinned, AnnotationGrantedFor, "0123"), true, Grant{}, false},
 	}
 	for name, tc := range cases {
@@ -68,7 +71,7 @@ func TestEveryGrantAnnotationIsRevoked(t *testing.T) {
 	for _, key := range GrantAnnotations() {
 		revoked[key] = true
 	}
-	for key := range (Grant{Scope: ScopeRun, Pass: "p", Revision: commit, For: "x"}).Annotations() {
+	for key := range (Grant{Scope: ScopeRun, Pass: "p", Revision: commit, For: "x", Attempt: 1}).Annotations() {
 		if !revoked[key] {
 			t.Errorf("revoking leaves %s behind", key)
 		}

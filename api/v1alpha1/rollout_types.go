@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // RolloutStep selects the Workspaces that run together.
 type RolloutStep struct {
@@ -10,6 +13,53 @@ type RolloutStep struct {
 	Name string `json:"name"`
 	// selector of the step's Workspaces among those of the Project.
 	Selector metav1.LabelSelector `json:"selector"`
+	// maxParallel bounds how many Workspaces of the step may run at a time: a number, or a percentage of those in the step,
+	// rounded down, but one at least. Default: all of them.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
+	MaxParallel *intstr.IntOrString `json:"maxParallel,omitempty"`
+	// approval says whether a person must let a pass enter the step.
+	// +optional
+	Approval *ApprovalRequirement `json:"approval,omitempty"`
+	// onFailure says what a failed Workspace of the step means for the pass. Default: that of the strategy.
+	// +optional
+	OnFailure *OnFailure `json:"onFailure,omitempty"`
+}
+
+// ApprovalRequirement says whether a person has to agree.
+type ApprovalRequirement struct {
+	// required holds the pass before the step until a person approves it. A step in which nothing has to run asks nobody.
+	Required bool `json:"required"`
+}
+
+// FailureAction says what a failure means for a pass.
+// +kubebuilder:validation:Enum=Halt;Continue;Retry;Abort
+type FailureAction string
+
+// The actions.
+const (
+	// FailureHalt grants no further Workspace and waits for the failed one to heal.
+	FailureHalt FailureAction = "Halt"
+	// FailureContinue goes on without the failed Workspace.
+	FailureContinue FailureAction = "Continue"
+	// FailureRetry grants fresh attempts at once, as often as retries says, and then halts.
+	FailureRetry FailureAction = "Retry"
+	// FailureAbort ends the pass.
+	FailureAbort FailureAction = "Abort"
+)
+
+// OnFailure is the stated action on a failure.
+// +kubebuilder:validation:XValidation:rule="self.action == 'Retry' ? has(self.retries) : !has(self.retries)",message="retries says how often Retry tries again: write retries, such as 3, with action Retry and leave it out with any other action"
+type OnFailure struct {
+	// action to take. Default Halt.
+	// +optional
+	// +kubebuilder:default=Halt
+	Action FailureAction `json:"action,omitempty"`
+	// retries is how many fresh attempts each failed Workspace gets before the pass halts.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 100",message="retries is not from 1 to 100: write how often to try again, such as 3"
+	Retries *int32 `json:"retries,omitempty"`
 }
 
 // RolloutStrategy is the order in which Workspaces run.
@@ -19,7 +69,11 @@ type RolloutStrategy struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="steps is empty: write at least one step with a name and a selector"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, self.exists_one(t, t.name == s.name))",message="two steps have the same name: give each step a name of its own"
+	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.maxParallel) || type(s.maxParallel) != int || s.maxParallel > 0)",message="maxParallel is below one: write a number above zero, such as 5, or a percentage from 1% to 100%"
 	Steps []RolloutStep `json:"steps"`
+	// onFailure holds for every step that does not have its own. Default: Halt.
+	// +optional
+	OnFailure *OnFailure `json:"onFailure,omitempty"`
 }
 
 // RolloutSpec is what a Rollout asks for.
@@ -27,6 +81,9 @@ type RolloutSpec struct {
 	// projectRef is the name of the Project that the Rollout orders; it equals the Rollout's own name.
 	// +kubebuilder:validation:MaxLength=253
 	ProjectRef string `json:"projectRef"`
+	// paused takes back every grant that no run has begun under, and gives no new one. Runs that have begun go on.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 	// strategy is the order of execution.
 	Strategy RolloutStrategy `json:"strategy"`
 }
@@ -54,10 +111,34 @@ type RolloutPass struct {
 	// steps as they were when the pass began; an edit counts from the next pass.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
 	Steps []RolloutStep `json:"steps,omitempty"`
-	// finishedAt is when the last step was done; absent while the pass goes on.
+	// finishedAt is when it ended; absent while the pass goes on.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// result is how it ended; absent while the pass goes on.
+	// +optional
+	Result PassResult `json:"result,omitempty"`
+	// message says why it was aborted.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// StepApproval is the word of a person by which a pass entered a step.
+type StepApproval struct {
+	// by is who approved, or "unknown".
+	By string `json:"by"`
+	// at is when it was seen.
+	At metav1.Time `json:"at"`
+}
+
+// RolloutStepMember is a Workspace of the current step that has failed in this pass and was given a fresh attempt.
+type RolloutStepMember struct {
+	// name of the Workspace.
+	Name string `json:"name"`
+	// attempt is the number of the fresh attempt that it is granted; 0 is the first run.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
 }
 
 // RolloutStepStatus is where one step of the present pass stands.
@@ -78,15 +159,39 @@ type RolloutStepStatus struct {
 	// finishedAt is when its last Workspace was done.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// approval by which the pass entered the step; absent where none was required or none was given yet.
+	// +optional
+	Approval *StepApproval `json:"approval,omitempty"`
+	// members of the current step that need more said than the counts.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []RolloutStepMember `json:"members,omitempty"`
+	// passedOver names Workspaces that failed and without which the pass goes on, the first 50; failed counts all of them.
+	// +optional
+	// +listType=atomic
+	PassedOver []string `json:"passedOver,omitempty"`
+}
+
+// ApprovedStep is an approval that a pass was given.
+type ApprovedStep struct {
+	// step that was approved.
+	Step string `json:"step"`
+	// by is who approved, or "unknown".
+	By string `json:"by"`
+	// at is when it was seen.
+	At metav1.Time `json:"at"`
 }
 
 // RolloutHistoryEntry is a pass that ended.
 type RolloutHistoryEntry struct {
 	// id of the pass.
 	ID string `json:"id"`
-	// result is Succeeded or Superseded.
-	// +kubebuilder:validation:Enum=Succeeded;Superseded
-	Result string `json:"result"`
+	// result is how it ended.
+	Result PassResult `json:"result"`
+	// message says why it was aborted.
+	// +optional
+	Message string `json:"message,omitempty"`
 	// startedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
 	// finishedAt is when it ended.
@@ -95,6 +200,10 @@ type RolloutHistoryEntry struct {
 	// +optional
 	// +listType=atomic
 	Revisions []PinnedRevision `json:"revisions,omitempty"`
+	// approvals that it was given, by step.
+	// +optional
+	// +listType=atomic
+	Approvals []ApprovedStep `json:"approvals,omitempty"`
 }
 
 // RolloutStatus is what is known of a Rollout. Writer: the rollout service.

@@ -196,6 +196,9 @@ type WorkspaceRun struct {
 	// pass, scope and revision as they were granted.
 	Pass  string     `json:"pass"`
 	Scope GrantScope `json:"scope"`
+	// attempt is the number of the fresh attempt that was granted; 0 for the first run of a pass.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
 	// revision is the commit that is planned and applied.
 	Revision string `json:"revision"`
 	// fingerprint of the inputs other than the commit.

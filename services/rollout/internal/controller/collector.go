@@ -67,12 +67,12 @@ func (c *Collector) collectOne(r *v1alpha1.Rollout, now time.Time, out chan<- pr
 		gauge(c.active, current, step.Name)
 		gauge(c.seconds, inStep(step, now).Seconds(), step.Name)
 	}
-	results := map[string]int{string(v1alpha1.RolloutSucceeded): 0, v1alpha1.ReasonSuperseded: 0}
+	results := map[v1alpha1.PassResult]int{}
 	for _, entry := range r.Status.History {
 		results[entry.Result]++
 	}
-	for result, n := range results {
-		gauge(c.passes, float64(n), result)
+	for _, result := range v1alpha1.PassResults() {
+		gauge(c.passes, float64(results[result]), string(result))
 	}
 }
 

@@ -16,7 +16,7 @@ type Metrics struct {
 	revocations prometheus.Counter
 	// conflicts that made a decision be made again.
 	conflicts prometheus.Counter
-	// passes that ended, by result: Succeeded, Superseded.
+	// passes that ended, by result, one of v1alpha1.PassResults.
 	passes *prometheus.CounterVec
 	// questions to the refwatcher, by result: Resolved or a reason.
 	questions *prometheus.CounterVec
@@ -42,8 +42,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	for _, scope := range []v1alpha1.GrantScope{v1alpha1.ScopeRun, v1alpha1.ScopeDrift} {
 		m.grants.WithLabelValues(string(scope))
 	}
-	for _, result := range []string{string(v1alpha1.RolloutSucceeded), v1alpha1.ReasonSuperseded} {
-		m.passes.WithLabelValues(result)
+	for _, result := range v1alpha1.PassResults() {
+		m.passes.WithLabelValues(string(result))
 	}
 	for _, result := range []string{resultResolved, v1alpha1.ReasonAwaitingRevision, v1alpha1.ReasonRevisionNotFound, v1alpha1.ReasonAmbiguousRevision, v1alpha1.ReasonRefWatcherUnavailable,
 		v1alpha1.ReasonRefWatcherRefused} {
@@ -75,6 +75,6 @@ func (m *Metrics) ended(before, after []v1alpha1.RolloutHistoryEntry) {
 		if len(before) > 0 && entry.ID == before[0].ID {
 			return
 		}
-		m.passes.WithLabelValues(entry.Result).Inc()
+		m.passes.WithLabelValues(string(entry.Result)).Inc()
 	}
 }

@@ -52,6 +52,8 @@ magos_rollout_step_members{namespace="team",rollout="pay",state="waiting",step="
 magos_rollout_step_members{namespace="team",rollout="pay",state="waiting",step="prod"} 2
 # HELP magos_rollout_history_passes Passes in the Rollout's history, of which the last ten are kept. Labeled by result.
 # TYPE magos_rollout_history_passes gauge
+magos_rollout_history_passes{namespace="team",result="Aborted",rollout="pay"} 0
+magos_rollout_history_passes{namespace="team",result="Incomplete",rollout="pay"} 0
 magos_rollout_history_passes{namespace="team",result="Succeeded",rollout="pay"} 1
 magos_rollout_history_passes{namespace="team",result="Superseded",rollout="pay"} 1
 `
@@ -115,7 +117,7 @@ func sortedLabels(cell string) string {
 func TestEndedPassesAreCountedOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	entry := func(id, result string) v1alpha1.RolloutHistoryEntry {
+	entry := func(id string, result v1alpha1.PassResult) v1alpha1.RolloutHistoryEntry {
 		return v1alpha1.RolloutHistoryEntry{ID: id, Result: result}
 	}
 	before := []v1alpha1.RolloutHistoryEntry{entry("b", "Succeeded"), entry("a", "Succeeded")}

@@ -87,7 +87,7 @@ func TestFailedStepKeepsProdAndResumesWithANewCommit(t *testing.T) {
 	h.settle()
 	h.wantStatus(v1alpha1.RolloutSucceeded, v1alpha1.ReasonPassSucceeded, 2)
 	history := h.rollout().Status.History
-	if len(history) != 3 || history[1].Result != v1alpha1.ReasonSuperseded {
+	if len(history) != 3 || history[1].Result != v1alpha1.PassSuperseded {
 		t.Errorf("history is %+v, want the stuck pass as Superseded", history)
 	}
 	if got := h.workspace("p").Status.ObservedRevision; got != commitC {

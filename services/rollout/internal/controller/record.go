@@ -38,6 +38,7 @@ func (r *Reconciler) record(ctx context.Context, o *observed, d progression.Deci
 		done.rollout, done.delay = wrote, delay
 		if wrote {
 			r.config.Metrics.ended(o.Rollout.Status.History, d.Rollout.History)
+			o.Rollout = after
 		}
 	}
 	if d.Project != nil && !equality.Semantic.DeepEqual(&o.Project.Status, d.Project) {
@@ -50,8 +51,26 @@ func (r *Reconciler) record(ctx context.Context, o *observed, d progression.Deci
 		}
 		done.project, done.delay = wrote, soonest(done.delay, delay)
 	}
+	if err := r.consume(ctx, o, d.Consumed); err != nil {
+		return done, err
+	}
 	r.announce(o, d.Events)
 	return done, nil
+}
+
+// consume removes the commands of people from the Rollout, after what they ask for is recorded: a process that dies in between finds them again,
+// and that they are obeyed.
+func (r *Reconciler) consume(ctx context.Context, o *observed, annotations []string) error {
+	if len(annotations) == 0 {
+		return nil
+	}
+	after := o.Rollout.DeepCopy()
+	if err := status.PatchAnnotations(ctx, r.config.Client, after, nil, annotations); err != nil {
+		return fmt.Errorf("removing obeyed commands: %w", err)
+	}
+	r.written.wrote(o.key, after)
+	o.Rollout = after
+	return nil
 }
 
 // write patches one status, unless it can wait and the last one was written a moment ago.

@@ -107,7 +107,7 @@ func (s *simulation) advance(w, after *v1alpha1.Workspace, ordered bool) {
 	s.runs++
 	s.starts = append(s.starts, fmt.Sprintf("%s %s %.1s", w.Name, st.Wants.Trigger, target))
 	st.Run = &v1alpha1.WorkspaceRun{
-		ID: fmt.Sprintf("%s-%d", w.UID, s.runs), Trigger: st.Wants.Trigger, Pass: grant.Pass, Scope: grant.Scope, Revision: target,
+		ID: fmt.Sprintf("%s-%d", w.UID, s.runs), Trigger: st.Wants.Trigger, Pass: grant.Pass, Scope: grant.Scope, Attempt: grant.Attempt, Revision: target,
 		Phase: v1alpha1.RunPlanning, StartedAt: s.now(), Request: w.Annotations[v1alpha1.AnnotationReconcileRequest],
 	}
 	st.HandledRequest = st.Run.Request
@@ -191,7 +191,7 @@ func (s *simulation) detect(commit string) {
 	}
 }
 
-func annotate(t *testing.T, admin client.Client, w *v1alpha1.Workspace, key, value string) {
+func annotate(t *testing.T, admin client.Client, w client.Object, key, value string) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
 	if err := admin.Patch(t.Context(), w, patch); err != nil {

@@ -19,6 +19,7 @@ func Decide(now time.Time, s Snapshot) Decision {
 	now = now.Truncate(time.Millisecond)
 	members := living(s.Members)
 	d := Decision{Grants: map[string]v1alpha1.Grant{}}
+	var told []Event
 	switch {
 	case s.Project == nil && s.Rollout == nil:
 	case s.Project == nil:
@@ -26,7 +27,7 @@ func Decide(now time.Time, s Snapshot) Decision {
 	case s.Rollout != nil:
 		w := newWalk(now, s, members)
 		w.decide()
-		d.Grants, d.NeedPins, d.Rollout, d.Requeue = w.grants, w.needs, w.status, w.requeue
+		d.Grants, d.NeedPins, d.Rollout, d.Requeue, d.Consumed, told = w.grants, w.needs, w.status, w.requeue, w.consumed, w.events
 	case s.Project.Spec.Orchestration == v1alpha1.OrchestrationRollout:
 	default:
 		for _, m := range members {
@@ -38,7 +39,7 @@ func Decide(now time.Time, s Snapshot) Decision {
 	if s.Project != nil {
 		d.Project = projectStatus(now, s.Project, s.Rollout != nil, members)
 	}
-	d.Events = transitions(s, d)
+	d.Events = transitions(s, d, told)
 	return d
 }
 

@@ -18,6 +18,10 @@ const (
 	running
 	// failed stops the pass until it is healed.
 	failed
+	// retrying has failed and been given a fresh attempt that has not ended.
+	retrying
+	// passedOver has failed, and the pass goes on without it.
+	passedOver
 	// done has what the pass brings.
 	done
 )

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -27,16 +29,18 @@ const (
 
 // simRun is a run; phase "" means none that matters.
 type simRun struct {
-	phase v1alpha1.RunPhase
-	drift bool
-	pass  uint8
-	rev   uint8
+	phase   v1alpha1.RunPhase
+	drift   bool
+	pass    uint8
+	rev     uint8
+	attempt uint8
 }
 
 type simGrant struct {
-	scope v1alpha1.GrantScope
-	pass  uint8
-	rev   uint8
+	scope   v1alpha1.GrantScope
+	pass    uint8
+	rev     uint8
+	attempt uint8
 }
 
 type simMember struct {
@@ -45,22 +49,43 @@ type simMember struct {
 	drift                   bool
 	run                     simRun
 	grant                   simGrant
+	// attempt and passedOver are what the status of the Rollout keeps of the member.
+	attempt    uint8
+	passedOver bool
 }
 
-// budget bounds what may still go wrong, so that the walk ends.
-type budget struct{ pushes, failures, drifts, toggles, edits uint8 }
+// budget bounds what may still go wrong, and what people still do, so that the walk ends.
+type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries uint8 }
+
+// simConfig is what the spec says for as long as the walk lasts.
+type simConfig struct {
+	onFailure v1alpha1.FailureAction
+	retries   uint8
+	parallel  uint8 // 0 for all
+	gate      uint8 // the step that requires approval; 0 for none
+}
+
+// simCommand is an annotation of a person that names a pass and a step; pass noPass means that there is none.
+type simCommand struct{ pass, step uint8 }
 
 type simState struct {
 	head, detected uint8
 	rollout        bool
 	passState      v1alpha1.RolloutPhase // "" none, Progressing, Succeeded (ended)
+	result         v1alpha1.PassResult
 	step           uint8
 	pin            uint8
 	specVersion    uint8
 	passVersion    uint8
 	perStep        int
 	members        [simMembers]simMember
-	left           budget
+	approved       [simSteps]bool
+	paused         bool
+
+	abort, retry, approve simCommand
+
+	config simConfig
+	left   budget
 }
 
 // all yields the indices of the members that there are.
@@ -102,8 +127,16 @@ func passNumber(name, current string) uint8 {
 	return oldPass
 }
 
-func simStepsOf(version uint8) []v1alpha1.RolloutStep {
+func (s *simState) steps(version uint8) []v1alpha1.RolloutStep {
 	steps := stepsOf("0", "1", "2")
+	for i := range steps {
+		if s.config.parallel > 0 {
+			steps[i].MaxParallel = ptr.To(intstr.FromInt32(int32(s.config.parallel)))
+		}
+		if s.config.gate > 0 && i == int(s.config.gate) {
+			steps[i].Approval = &v1alpha1.ApprovalRequirement{Required: true}
+		}
+	}
 	if version == 1 {
 		steps[2].Name = "renamed"
 	}
@@ -123,6 +156,7 @@ func (s *simState) workspace(i int) *v1alpha1.Workspace {
 			trigger = v1alpha1.TriggerDrift
 		}
 		run(sim.run.phase, trigger, passName(sim.run.pass), commitName(sim.run.rev))(m)
+		m.Status.Run.Attempt = int32(sim.run.attempt)
 		if sim.run.drift && sim.run.phase == v1alpha1.RunSucceeded {
 			m.Status.Applied.RunID = m.Status.Run.ID
 		}
@@ -131,7 +165,7 @@ func (s *simState) workspace(i int) *v1alpha1.Workspace {
 		failures(commitName(sim.failedRev))(m)
 	}
 	if g := sim.grant; g.scope != "" {
-		maps.Copy(m.Annotations, v1alpha1.Grant{Scope: g.scope, Pass: passName(g.pass), Revision: commitName(g.rev), For: v1alpha1.GrantSubject(m)}.Annotations())
+		maps.Copy(m.Annotations, v1alpha1.Grant{Scope: g.scope, Pass: passName(g.pass), Revision: commitName(g.rev), For: v1alpha1.GrantSubject(m), Attempt: int32(g.attempt)}.Annotations())
 	}
 	if trigger := s.wants(i); trigger != "" {
 		wants(trigger)(m)
@@ -184,18 +218,55 @@ func (s *simState) snapshot() Snapshot {
 	if !s.rollout {
 		return snap
 	}
-	snap.Rollout = rollout(simStepsOf(s.specVersion)...)
-	if s.passState == "" {
-		return snap
+	r := rollout(s.steps(s.specVersion)...)
+	snap.Rollout = r
+	r.Spec.Paused = s.paused
+	r.Annotations = map[string]string{}
+	for name, c := range map[string]simCommand{v1alpha1.AnnotationAbort: s.abort, v1alpha1.AnnotationRetryStep: s.retry, v1alpha1.AnnotationApprovedStep: s.approve} {
+		switch {
+		case c.pass == noPass:
+		case name == v1alpha1.AnnotationAbort:
+			r.Annotations[name] = passName(c.pass)
+		default:
+			r.Annotations[name] = v1alpha1.PassStep(passName(c.pass), s.steps(s.passVersion)[c.step].Name)
+		}
 	}
+	if s.config.onFailure != "" {
+		r.Spec.Strategy.OnFailure = &v1alpha1.OnFailure{Action: s.config.onFailure}
+	}
+	if s.config.retries > 0 {
+		r.Spec.Strategy.OnFailure.Retries = ptr.To(int32(s.config.retries))
+	}
+	if s.passState != "" {
+		r.Status = s.status()
+	}
+	return snap
+}
+
+// status renders the status of the Rollout, as far as decisions are made from it.
+func (s *simState) status() v1alpha1.RolloutStatus {
 	r := inPass(int(s.step), commitName(s.pin), "0", "1", "2")
-	r.Status.Pass.Steps = simStepsOf(s.passVersion)
+	r.Status.Pass.Steps = s.steps(s.passVersion)
 	if s.passState == v1alpha1.RolloutSucceeded {
 		ended := metav1.NewTime(start)
-		r.Status.Pass.FinishedAt = &ended
+		r.Status.Pass.FinishedAt, r.Status.Pass.Result = &ended, s.result
 	}
-	snap.Rollout.Status = r.Status
-	return snap
+	for i := range r.Status.Steps {
+		if s.approved[i] {
+			r.Status.Steps[i].Approval = &v1alpha1.StepApproval{By: "somebody", At: metav1.NewTime(start)}
+		}
+	}
+	for i, m := range s.members {
+		step := &r.Status.Steps[stepOf(i)]
+		if m.attempt > 0 {
+			step.Members = append(step.Members, v1alpha1.RolloutStepMember{Name: fmt.Sprintf("w%d", i), Attempt: int32(m.attempt)})
+		}
+		if m.passedOver {
+			step.PassedOver = append(step.PassedOver, fmt.Sprintf("w%d", i))
+			step.Failed++
+		}
+	}
+	return r.Status
 }
 
 // reconcile carries out what Decide says, in the order of the reconciler, and checks every grant that it gives.
@@ -217,7 +288,9 @@ func (s simState) reconcile(t *testing.T) ([]simState, Decision) {
 	if len(d.NeedPins) > 0 {
 		t.Fatalf("the refwatcher has answered and is asked again: %+v\n%+v", d.NeedPins, s)
 	}
-	s.record(d)
+	s.record(t, d)
+	states = append(states, s)
+	s.consume(d)
 	states = append(states, s)
 	for _, i := range s.all() {
 		if s.give(t, d, i) {
@@ -236,7 +309,7 @@ func (s *simState) revoke(d Decision) {
 }
 
 // record takes over the status. When a new pass has begun, what belonged to the last one is old.
-func (s *simState) record(d Decision) {
+func (s *simState) record(t *testing.T, d Decision) {
 	if d.Rollout == nil {
 		return
 	}
@@ -245,12 +318,11 @@ func (s *simState) record(d Decision) {
 		return
 	}
 	if pass.ID != passID {
-		for i := range s.members {
-			m := &s.members[i]
-			m.appliedPass, m.run.pass, m.grant.pass = aged(m.appliedPass), aged(m.run.pass), aged(m.grant.pass)
-		}
+		s.age()
+	} else if int(d.Rollout.CurrentStep) < int(s.step) {
+		t.Fatalf("currentStep moves back from %d to %d: %+v", s.step, d.Rollout.CurrentStep, *s)
 	}
-	s.passState = v1alpha1.RolloutProgressing
+	s.passState, s.result = v1alpha1.RolloutProgressing, pass.Result
 	if pass.FinishedAt != nil {
 		s.passState = v1alpha1.RolloutSucceeded
 	}
@@ -260,6 +332,42 @@ func (s *simState) record(d Decision) {
 	}
 	if pass.Steps[2].Name == "renamed" {
 		s.passVersion = 1
+	}
+	for i := range s.members {
+		s.members[i].attempt, s.members[i].passedOver = 0, false
+	}
+	for i := range d.Rollout.Steps {
+		step := &d.Rollout.Steps[i]
+		s.approved[i] = step.Approval != nil
+		for _, m := range step.Members {
+			s.members[m.Name[1]-'0'].attempt = uint8(m.Attempt)
+		}
+		for _, name := range step.PassedOver {
+			s.members[name[1]-'0'].passedOver = true
+		}
+	}
+}
+
+// age makes everything of the present pass that of an old one.
+func (s *simState) age() {
+	for i := range s.members {
+		m := &s.members[i]
+		m.appliedPass, m.run.pass, m.grant.pass = aged(m.appliedPass), aged(m.run.pass), aged(m.grant.pass)
+	}
+	s.abort.pass, s.retry.pass, s.approve.pass = aged(s.abort.pass), aged(s.retry.pass), aged(s.approve.pass)
+}
+
+// consume removes the commands that were obeyed or are void.
+func (s *simState) consume(d Decision) {
+	for _, name := range d.Consumed {
+		switch name {
+		case v1alpha1.AnnotationAbort:
+			s.abort = simCommand{}
+		case v1alpha1.AnnotationRetryStep:
+			s.retry = simCommand{}
+		case v1alpha1.AnnotationApprovedStep:
+			s.approve = simCommand{}
+		}
 	}
 }
 
@@ -280,7 +388,7 @@ func (s *simState) give(t *testing.T, d Decision, i int) bool {
 	if d.Rollout != nil && d.Rollout.Pass != nil {
 		current = d.Rollout.Pass.ID
 	}
-	want := simGrant{scope: g.Scope, pass: passNumber(g.Pass, current), rev: commitNumber(g.Revision)}
+	want := simGrant{scope: g.Scope, pass: passNumber(g.Pass, current), rev: commitNumber(g.Revision), attempt: uint8(g.Attempt)}
 	if want == s.members[i].grant {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 const (
 	maxHistory         = 10
 	maxHistoryRevision = 50
+	maxPassedOver      = 50
 )
 
 // begin starts a pass at step 0, over the steps as they are now.
@@ -45,29 +46,43 @@ func (w *walk) enter(index int) {
 	step.Phase = v1alpha1.StepProgressing
 }
 
-// finish records that every member of the step is done. From then on its counts stay as they are: they
+// finish records that every member of the step is done, or passed over. From then on its counts stay as they are: they
 // are about what was proven before the next step began.
 func (w *walk) finish(c current) {
 	now := w.seconds()
 	step := &w.status.Steps[c.index]
 	step.Phase = v1alpha1.StepSucceeded
 	step.FinishedAt = &now
-	step.Total = count32(len(c.members))
-	step.Applied = step.Total
-	step.Failed = 0
+	step.Total, step.Applied, step.Failed = count32(len(c.members)), count32(c.count(done)), count32(c.count(passedOver))
+	step.Members = nil
+	for i, m := range c.members {
+		if c.standings[i] != passedOver {
+			continue
+		}
+		step.Phase = v1alpha1.StepIncomplete
+		if len(step.PassedOver) < maxPassedOver {
+			step.PassedOver = append(step.PassedOver, m.Name)
+		}
+	}
 }
 
 // end closes the pass and takes every grant.
-func (w *walk) end(result string) {
+func (w *walk) end(result v1alpha1.PassResult) {
 	now := w.seconds()
 	pass := w.status.Pass
-	pass.FinishedAt = &now
+	pass.FinishedAt, pass.Result = &now, result
 	revisions := pass.Revisions
 	if len(revisions) > maxHistoryRevision {
 		revisions = revisions[:maxHistoryRevision]
 	}
 	entry := v1alpha1.RolloutHistoryEntry{
-		ID: pass.ID, Result: result, StartedAt: pass.StartedAt, FinishedAt: now, Revisions: revisions,
+		ID: pass.ID, Result: result, Message: pass.Message, StartedAt: pass.StartedAt, FinishedAt: now, Revisions: revisions,
+	}
+	for i := range w.status.Steps {
+		w.status.Steps[i].Members = nil
+		if a := w.status.Steps[i].Approval; a != nil {
+			entry.Approvals = append(entry.Approvals, v1alpha1.ApprovedStep{Step: w.status.Steps[i].Name, By: a.By, At: a.At})
+		}
 	}
 	history := append([]v1alpha1.RolloutHistoryEntry{entry}, w.status.History...)
 	if len(history) > maxHistory {

@@ -49,7 +49,20 @@ func withoutProject(now time.Time, r *v1alpha1.Rollout) *v1alpha1.RolloutStatus 
 // selector with a typo is seen before anything runs.
 // steps are those that members were assigned to.
 func (w *walk) reportRest(members cohorts, steps []v1alpha1.RolloutStep) {
+	if w.hold != nil && (w.paused() || w.wantsPass(members)) {
+		w.reportHeld(members, steps)
+		return
+	}
+	if w.aborted() {
+		w.reportAborted()
+		return
+	}
 	if pass := w.status.Pass; pass != nil {
+		if pass.Result == v1alpha1.PassIncomplete {
+			w.report(v1alpha1.RolloutFailed, v1alpha1.ReasonPassIncomplete, fmt.Sprintf("pass %s went on without %s; they are tried again in the next pass, which a new commit, or the annotation %s with %s, begins",
+				pass.ID, list(w.leftOut(), ", "), v1alpha1.AnnotationRetryStep, v1alpha1.PassStep(pass.ID, w.status.Steps[len(w.status.Steps)-1].Name)))
+			return
+		}
 		total := 0
 		for i := range w.status.Steps {
 			total += int(w.status.Steps[i].Total)
@@ -68,6 +81,37 @@ func (w *walk) reportRest(members cohorts, steps []v1alpha1.RolloutStep) {
 	}
 	reason, unconfirmed := w.unconfirmed(v1alpha1.ReasonNothingToDo, members)
 	w.report(v1alpha1.RolloutIdle, reason, "no Workspace is known to want anything"+unconfirmed+w.warnings(members, steps, 1))
+}
+
+// wantsPass reports whether a member wants what would begin a pass, without asking the remote.
+func (w *walk) wantsPass(members cohorts) bool {
+	for _, m := range members.outside(-1) {
+		if wantsRun(m) && !w.leftBehind(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// reportHeld reports a hold between passes.
+func (w *walk) reportHeld(members cohorts, steps []v1alpha1.RolloutStep) {
+	if w.status.Pass == nil {
+		w.status.CurrentStep = 0
+		w.status.Steps = pending(steps)
+		w.countPending(members, 0)
+	}
+	w.report(w.hold.phase, w.hold.reason, w.hold.message+"; no pass begins meanwhile"+w.warnings(members, steps, 0))
+}
+
+// reportAborted says why the last pass ended early, and what begins the next.
+func (w *walk) reportAborted() {
+	pass := w.status.Pass
+	step := ""
+	if index := int(w.status.CurrentStep); index >= 0 && index < len(w.status.Steps) {
+		step = w.status.Steps[index].Name
+	}
+	w.report(v1alpha1.RolloutAborted, v1alpha1.ReasonAborted, fmt.Sprintf("pass %s was aborted in step %q: %s; nothing runs until there is a new commit, or the annotation %s is set to %s",
+		pass.ID, step, pass.Message, v1alpha1.AnnotationRetryStep, v1alpha1.PassStep(pass.ID, step)))
 }
 
 // unconfirmed says why the remote could not be asked whether there is a new commit; without that reason is rest.
@@ -94,27 +138,52 @@ func (w *walk) countPending(members cohorts, from int) {
 // reportStep reports the current step: what stops it, or what it waits for.
 func (w *walk) reportStep(c current, members cohorts) {
 	step := &w.status.Steps[c.index]
-	step.Total, step.Applied, step.Failed = count32(len(c.members)), count32(c.count(done)), count32(c.count(failed))
+	bad := c.count(failed) + c.count(retrying) + c.count(passedOver)
+	step.Total, step.Applied, step.Failed = count32(len(c.members)), count32(c.count(done)), count32(bad)
 	w.countPending(members, c.index+1)
 	tail := w.earlierRuns(c.index, members) + w.warnings(members, w.status.Pass.Steps, c.index+1) + w.editedSteps()
-
-	if len(c.members) == 0 {
-		step.Phase = v1alpha1.StepFailed
-		w.report(v1alpha1.RolloutFailed, v1alpha1.ReasonNoWorkspacesFound, noWorkspaces(step.Name)+tail)
-		return
-	}
 	head := fmt.Sprintf("pass %s, step %q (%d of %d): %d of %s done", w.status.Pass.ID, step.Name, c.index+1,
 		len(w.status.Steps), step.Applied, workspaces(len(c.members)))
-	if step.Failed > 0 {
-		step.Phase = v1alpha1.StepFailed
-		w.report(v1alpha1.RolloutFailed, v1alpha1.ReasonWorkspaceFailed, head+"; "+w.failures(c)+"; later steps wait until it is mended"+tail)
-		return
+	if bad > 0 {
+		head += "; " + w.failures(c)
 	}
-	if phase, reason, message := w.unpinnedReport(c); reason != "" {
-		w.report(phase, reason, head+"; "+message+tail)
-		return
+	phase, reason, message := w.present(c)
+	step.Phase = stepPhase(phase)
+	w.report(phase, reason, head+message+tail)
+}
+
+// stepPhase is the phase of the current step in a phase of its Rollout.
+func stepPhase(phase v1alpha1.RolloutPhase) v1alpha1.StepPhase {
+	switch phase {
+	case v1alpha1.RolloutFailed:
+		return v1alpha1.StepFailed
+	case v1alpha1.RolloutAwaitingApproval:
+		return v1alpha1.StepAwaitingApproval
+	default:
+		return v1alpha1.StepProgressing
 	}
-	w.report(v1alpha1.RolloutProgressing, v1alpha1.ReasonStepProgressing, head+w.waitsFor(c)+tail)
+}
+
+// present says in which phase the current step holds the Rollout, and why; the first that applies counts.
+func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.Reason, message string) {
+	step := &w.status.Steps[c.index]
+	unpinnedPhase, unpinnedReason, unpinnedMessage := w.unpinnedReport(c)
+	switch {
+	case w.hold != nil:
+		return w.hold.phase, w.hold.reason, "; " + w.hold.message + w.waitsFor(c)
+	case len(c.members) == 0:
+		return v1alpha1.RolloutFailed, v1alpha1.ReasonNoWorkspacesFound, "; " + noWorkspaces(step.Name)
+	case c.count(failed) > 0:
+		return v1alpha1.RolloutFailed, v1alpha1.ReasonWorkspaceFailed, "; later steps wait until it is mended"
+	case unpinnedReason != "":
+		return unpinnedPhase, unpinnedReason, "; " + unpinnedMessage
+	case w.awaitsApproval(c):
+		return v1alpha1.RolloutAwaitingApproval, v1alpha1.ReasonAwaitingStepApproval, fmt.Sprintf("; waits for a person to let it in: set the annotation %s to %s",
+			v1alpha1.AnnotationApprovedStep, v1alpha1.PassStep(w.status.Pass.ID, step.Name))
+	case c.count(retrying) > 0:
+		return v1alpha1.RolloutProgressing, v1alpha1.ReasonWorkspaceRetried, w.waitsFor(c)
+	}
+	return v1alpha1.RolloutProgressing, v1alpha1.ReasonStepProgressing, w.waitsFor(c)
 }
 
 // unpinnedReport says for which member no commit is known, and why; reason is empty when all have one.
@@ -130,7 +199,6 @@ func (w *walk) unpinnedReport(c current) (v1alpha1.RolloutPhase, v1alpha1.Reason
 		phase := v1alpha1.RolloutProgressing
 		if answer.Reason == v1alpha1.ReasonRevisionNotFound || answer.Reason == v1alpha1.ReasonAmbiguousRevision {
 			phase = v1alpha1.RolloutFailed
-			w.status.Steps[c.index].Phase = v1alpha1.StepFailed
 		}
 		return phase, answer.Reason, fmt.Sprintf("no commit is known for %q of %s (Workspace %s): %s",
 			m.Spec.Source.TargetRevision, m.Spec.Source.RepoURL, m.Name, answer.Message)
@@ -142,8 +210,14 @@ func (w *walk) unpinnedReport(c current) (v1alpha1.RolloutPhase, v1alpha1.Reason
 func (w *walk) failures(c current) string {
 	var failures []string
 	for i, m := range c.members {
-		if c.standings[i] == failed {
+		switch c.standings[i] {
+		case failed:
 			failures = append(failures, m.Name+" failed"+w.failedWith(m))
+		case retrying:
+			failures = append(failures, fmt.Sprintf("%s failed%s and is tried again (fresh attempt %d)", m.Name, w.failedWith(m), w.attempt(c.index, m.Name)))
+		case passedOver:
+			failures = append(failures, m.Name+" failed"+w.failedWith(m)+" and is passed over")
+		case unpinned, waiting, running, done:
 		}
 	}
 	return list(failures, "; ")
@@ -164,7 +238,7 @@ func (w *walk) waitsFor(c current) string {
 	var approval, others []string
 	for i, m := range c.members {
 		switch {
-		case c.standings[i] == done:
+		case c.standings[i] == done || c.standings[i] == passedOver:
 		case m.Status.AwaitingApproval != nil:
 			approval = append(approval, m.Name)
 		default:
@@ -214,11 +288,15 @@ func (w *walk) warnings(members cohorts, steps []v1alpha1.RolloutStep, from int)
 // editedSteps tells that the spec has other steps than the pass.
 func (w *walk) editedSteps() string {
 	steps := w.rollout.Spec.Strategy.Steps
-	if _, err := assign(steps, nil); err != nil {
-		return "; the edited steps cannot be used: " + err.Error()
-	}
 	if sameSteps(steps, w.status.Pass.Steps) {
 		return ""
+	}
+	_, err := assign(steps, nil)
+	if err == nil {
+		err = checkSteps(steps)
+	}
+	if err != nil {
+		return "; the edited steps cannot be used: " + err.Error()
 	}
 	return "; the edited steps count from the next pass"
 }

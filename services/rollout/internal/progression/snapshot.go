@@ -78,7 +78,7 @@ type Event struct {
 }
 
 // Decision is what shall be true next. Effects happen in this order: grants that are not in Grants are
-// taken, NeedPins are asked (and Decide is called again), the statuses are recorded, Grants are given.
+// taken, NeedPins are asked (and Decide is called again), the statuses are recorded, Consumed is removed, Grants are given.
 type Decision struct {
 	// Grants holds the complete desired grant per Workspace name; a Workspace that is not in it holds none.
 	Grants map[string]v1alpha1.Grant
@@ -88,6 +88,8 @@ type Decision struct {
 	Rollout *v1alpha1.RolloutStatus
 	// Project is the desired status; nil without a Project.
 	Project *v1alpha1.ProjectStatus
+	// Consumed names the annotations of the Rollout that are obeyed once the status is recorded, or that are void.
+	Consumed []string
 	// Events of the transitions from the observed statuses to the desired ones.
 	Events []Event
 	// Requeue is when to decide again although nothing has changed; 0 means not at all.

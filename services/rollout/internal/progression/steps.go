@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -76,11 +77,19 @@ func (c cohorts) outside(except int) []*v1alpha1.Workspace {
 
 // sameSteps compares steps as a person would: an absent list equals an empty one.
 func sameSteps(a, b []v1alpha1.RolloutStep) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if a[i].Name != b[i].Name || !sameSelector(&a[i].Selector, &b[i].Selector) {
+		x, y := a[i].DeepCopy(), b[i].DeepCopy()
+		if !sameSelector(&x.Selector, &y.Selector) {
+			return false
+		}
+		x.Selector, y.Selector = metav1.LabelSelector{}, metav1.LabelSelector{}
+		if !equality.Semantic.DeepEqual(x, y) {
 			return false
 		}
 	}

@@ -71,7 +71,7 @@ func TestStuckPassMakesWay(t *testing.T) {
 			if !wasSuperseded {
 				return
 			}
-			if h := d.Rollout.History; len(h) != 1 || h[0].ID != passID || h[0].Result != v1alpha1.ReasonSuperseded {
+			if h := d.Rollout.History; len(h) != 1 || h[0].ID != passID || h[0].Result != v1alpha1.PassSuperseded {
 				t.Errorf("history %+v, want the old pass as Superseded", h)
 			}
 			if len(d.Events) == 0 || !slices.ContainsFunc(d.Events, func(e Event) bool { return e.Reason == v1alpha1.ReasonSuperseded }) {

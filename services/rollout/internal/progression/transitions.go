@@ -7,8 +7,8 @@ import (
 )
 
 // transitions returns an Event for each change that people follow: who orchestrates, a pass, a step, a halt.
-// Counts and messages change without one.
-func transitions(s Snapshot, d Decision) []Event {
+// Counts and messages change without one. What was told beside them, such as an approval, comes first.
+func transitions(s Snapshot, d Decision, told []Event) []Event {
 	var events []Event
 	if d.Project != nil && d.Project.Reason != s.Project.Status.Reason {
 		events = append(events, Event{
@@ -19,13 +19,14 @@ func transitions(s Snapshot, d Decision) []Event {
 	if d.Rollout == nil {
 		return events
 	}
+	events = append(events, told...)
 	before, after := &s.Rollout.Status, d.Rollout
 	if e, ok := supersededEvent(before, after); ok {
 		events = append(events, e)
 	}
 	if before.Reason != after.Reason || before.CurrentStep != after.CurrentStep || passOf(before) != passOf(after) {
 		events = append(events, Event{
-			About: AboutRollout, Warning: after.Phase == v1alpha1.RolloutFailed,
+			About: AboutRollout, Warning: after.Phase == v1alpha1.RolloutFailed || after.Phase == v1alpha1.RolloutAborted,
 			Reason: after.Reason, Message: after.Message,
 		})
 	}
@@ -37,12 +38,12 @@ func supersededEvent(before, after *v1alpha1.RolloutStatus) (Event, bool) {
 		return Event{}, false
 	}
 	last := after.History[0]
-	if last.ID != before.Pass.ID || last.Result != v1alpha1.ReasonSuperseded {
+	if last.ID != before.Pass.ID || last.Result != v1alpha1.PassSuperseded {
 		return Event{}, false
 	}
 	return Event{
 		About: AboutRollout, Reason: v1alpha1.ReasonSuperseded,
-		Message: fmt.Sprintf("pass %s was stuck and made way for pass %s", last.ID, passOf(after)),
+		Message: fmt.Sprintf("pass %s made way for pass %s", last.ID, passOf(after)),
 	}, true
 }
 

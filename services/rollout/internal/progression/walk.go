@@ -1,6 +1,7 @@
 package progression
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,16 +20,22 @@ type walk struct {
 	members  []*v1alpha1.Workspace
 	resolved map[Key]Resolution
 
-	status  *v1alpha1.RolloutStatus
-	grants  map[string]v1alpha1.Grant
-	needs   []PinRequest
-	requeue time.Duration
+	status   *v1alpha1.RolloutStatus
+	grants   map[string]v1alpha1.Grant
+	needs    []PinRequest
+	requeue  time.Duration
+	consumed []string
+	events   []Event
 	// unanswered holds why a Key has no commit.
 	unanswered map[Key]Resolution
+	// commands are what people ask for.
+	commands commands
+	// hold says why nothing new may be granted; nil when it may.
+	hold *hold
 }
 
 func newWalk(now time.Time, s Snapshot, members []*v1alpha1.Workspace) *walk {
-	return &walk{
+	w := &walk{
 		now:        now,
 		rollout:    s.Rollout,
 		members:    members,
@@ -37,25 +44,22 @@ func newWalk(now time.Time, s Snapshot, members []*v1alpha1.Workspace) *walk {
 		grants:     map[string]v1alpha1.Grant{},
 		unanswered: map[Key]Resolution{},
 	}
+	w.hold = w.held()
+	return w
 }
 
 // decide goes on with the pass that is moving, or begins one when a member wants something other than drift.
 func (w *walk) decide() {
-	if w.moving() {
-		w.goOn()
+	w.readCommands()
+	if !w.moving() {
+		w.betweenPasses()
 		return
 	}
-	steps := w.rollout.Spec.Strategy.Steps
-	members, err := assign(steps, w.members)
-	switch {
-	case err != nil:
-		w.report(v1alpha1.RolloutFailed, v1alpha1.ReasonInvalidSelector, err.Error())
-	case w.somethingNew(members):
-		w.begin()
-		w.goOn()
-	default:
-		w.rest(members)
+	if w.commands.abort {
+		w.abort("a person aborted it")
+		return
 	}
+	w.goOn()
 }
 
 // moving reports whether a pass has begun and not ended.
@@ -63,16 +67,60 @@ func (w *walk) moving() bool {
 	return w.status.Pass != nil && w.status.Pass.FinishedAt == nil
 }
 
+// betweenPasses begins a pass where there is a reason to, and lets drift be looked for where there is none.
+func (w *walk) betweenPasses() {
+	steps := w.rollout.Spec.Strategy.Steps
+	members, err := assign(steps, w.members)
+	switch {
+	case err != nil:
+		w.report(v1alpha1.RolloutFailed, v1alpha1.ReasonInvalidSelector, err.Error())
+	case w.hold == nil && w.beginsAnew(members):
+		w.begin()
+		w.goOn()
+	default:
+		w.rest(members)
+	}
+}
+
+// beginsAnew reports whether the next pass begins. An aborted pass stays the last one until there is a commit that it did
+// not have, or a person retries.
+func (w *walk) beginsAnew(members cohorts) bool {
+	switch {
+	case w.commands.retry:
+		w.commands.retry = false
+		w.tell(false, v1alpha1.ReasonStepRetried, fmt.Sprintf("a person asked to retry pass %s", w.status.Pass.ID))
+		return true
+	case w.aborted():
+		return w.commitAfterAbort(members)
+	}
+	return w.somethingNew(members)
+}
+
+// aborted reports whether the last pass was aborted.
+func (w *walk) aborted() bool {
+	return w.status.Pass != nil && w.status.Pass.Result == v1alpha1.PassAborted
+}
+
 // somethingNew reports whether a member wants what a pass brings. A member that wants another commit only hints
 // at one, for the watcher's annotation can be older than the commit that the last pass took from the remote:
-// without the remote's word, passes would follow each other until the watcher catches up.
+// without the remote's word, passes would follow each other until the watcher catches up. A member that failed in the
+// last pass and was left behind wants nothing new by wanting a further attempt.
 func (w *walk) somethingNew(members cohorts) bool {
 	for _, m := range members.outside(-1) {
-		if wantsRun(m) && (isLive(m) || !wantsCommit(m) || w.confirmed(m)) {
+		if !wantsRun(m) || w.leftBehind(m) {
+			continue
+		}
+		if isLive(m) || !wantsCommit(m) || w.confirmed(m) {
 			return true
 		}
 	}
 	return false
+}
+
+// leftBehind reports whether m failed in the last pass, and wants only to try the same again.
+func (w *walk) leftBehind(m *v1alpha1.Workspace) bool {
+	want := m.Status.Wants
+	return w.status.Pass != nil && endedFailing(m, w.status.Pass.ID) && want != nil && want.Trigger == v1alpha1.TriggerRetry
 }
 
 // confirmed reports whether the remote has another commit for m than the applied one; it asks where nobody has.
@@ -90,13 +138,15 @@ func (w *walk) confirmed(m *v1alpha1.Workspace) bool {
 	return m.Status.Applied == nil || answer.Revision != m.Status.Applied.Revision
 }
 
-// rest gives the drift plans that are due their grants; nothing else runs between passes.
+// rest gives the drift plans that are due their grants; nothing else runs between passes, and nothing at all after an abort.
 func (w *walk) rest(members cohorts) {
-	w.grantDrift(members.outside(-1), false)
+	if !w.aborted() {
+		w.grantDrift(members.outside(-1), false)
+	}
 	w.reportRest(members, w.rollout.Spec.Strategy.Steps)
 }
 
-// goOn walks as far as the members have come: it passes over every step that is done and grants the first
+// goOn walks as far as the members have come: it passes over every step that is over and grants the first
 // that is not. A pass that is stuck makes way for the next one where there is something new.
 func (w *walk) goOn() {
 	members, err := assign(w.status.Pass.Steps, w.members)
@@ -105,21 +155,26 @@ func (w *walk) goOn() {
 		return
 	}
 	w.repair()
+	w.approve()
 	for {
-		step := w.step(members)
-		if w.superseded(step, members) {
-			w.end(v1alpha1.ReasonSuperseded)
+		c := w.step(members)
+		if why := w.judgeFailures(c); why != "" {
+			w.abort(why)
+			return
+		}
+		if w.superseded(c, members) {
+			w.end(v1alpha1.PassSuperseded)
 			w.begin()
 			w.goOn()
 			return
 		}
-		if !step.done() || w.settling(step) {
-			w.hold(step, members)
+		if !w.over(c) || w.settling(c) {
+			w.stay(c, members)
 			return
 		}
-		w.finish(step)
-		if step.index == len(w.status.Pass.Steps)-1 {
-			w.end(string(v1alpha1.RolloutSucceeded))
+		w.finish(c)
+		if c.index == len(w.status.Pass.Steps)-1 {
+			w.end(w.result())
 			w.reportRest(members, w.status.Pass.Steps)
 			return
 		}
@@ -163,10 +218,10 @@ func (c current) count(s standing) int {
 	return n
 }
 
-// done reports whether the pass may go on: a step without members never is, for a typo in a selector
-// must not let the next step run.
-func (c current) done() bool {
-	return len(c.members) > 0 && c.count(done) == len(c.members)
+// over reports whether the pass may go on: a step without members never is, for a typo in a selector
+// must not let the next step run. A pass that is paused stays where it is.
+func (w *walk) over(c current) bool {
+	return len(c.members) > 0 && c.count(done)+c.count(passedOver) == len(c.members) && !w.paused()
 }
 
 // live reports whether a run of the step may still change something.
@@ -179,133 +234,59 @@ func (c current) live() bool {
 	return false
 }
 
+// ran reports whether anything of the step ran in this pass.
+func (w *walk) ran(c current) bool {
+	for i, m := range c.members {
+		if c.standings[i] == passedOver || m.Status.Applied != nil && m.Status.Applied.Pass == w.status.Pass.ID {
+			return true
+		}
+	}
+	return false
+}
+
 // settling reports whether it is too early to pass over a step in which nothing ran.
 func (w *walk) settling(c current) bool {
-	for _, m := range c.members {
-		if m.Status.Applied.Pass == w.status.Pass.ID {
-			return false
-		}
+	if w.ran(c) {
+		return false
 	}
 	wait := w.status.Pass.StartedAt.Add(Settle).Sub(w.now)
 	if wait <= 0 {
 		return false
 	}
-	w.requeue = wait
+	w.wake(wait)
 	return true
 }
 
-// hold grants the current step and reports what it waits for. While a step in which nothing ran settles,
-// its members get nothing: they would lose it again at once.
-func (w *walk) hold(c current, members cohorts) {
-	w.grantDrift(members.outside(c.index), true)
-	settling := c.done()
-	for i, m := range c.members {
-		if pin := w.recorded(KeyOf(m)); pin != "" && (!settling || c.standings[i] != done) {
-			w.grants[m.Name] = v1alpha1.Grant{
-				Scope: v1alpha1.ScopeRun, Pass: w.status.Pass.ID, Revision: pin, For: v1alpha1.GrantSubject(m),
-			}
-		}
-	}
+// stay grants what the current step may have, and reports what it waits for.
+func (w *walk) stay(c current, members cohorts) {
+	between := w.awaitsApproval(c) && w.hold == nil
+	w.grantDrift(members.outside(c.index), !between)
+	w.grantStep(c)
 	w.reportStep(c, members)
 }
 
-// grantDrift gives the members of other steps the grants of their drift plans.
+// grantDrift gives members that have no turn the grants of their drift plans. While a pass moves they only look.
+// Under a hold no new one begins.
 func (w *walk) grantDrift(members []*v1alpha1.Workspace, moving bool) {
 	pass := DriftPass
 	if w.status.Pass != nil {
 		pass = w.status.Pass.ID
 	}
 	for _, m := range members {
-		if g, ok := driftGrant(m, pass, moving); ok {
+		if w.hold != nil && !isLive(m) {
+			continue
+		}
+		if g, ok := driftGrant(m, pass, moving || w.hold != nil); ok {
 			w.grants[m.Name] = g
 		}
 	}
 }
 
-// superseded reports whether the pass makes way for the next: its steps were edited, or a commit is newer than its own.
-// Only a pass that is stuck does: nothing of its step runs, and a member has failed, or has no commit, or there is no member.
-func (w *walk) superseded(c current, members cohorts) bool {
-	stuck := len(c.members) == 0 || c.count(failed) > 0 || w.refused(c)
-	if !stuck || c.live() {
-		return false
+// wake asks for another decision after the delay, if none comes earlier.
+func (w *walk) wake(after time.Duration) {
+	if w.requeue == 0 || after < w.requeue {
+		w.requeue = after
 	}
-	steps := w.rollout.Spec.Strategy.Steps
-	if _, err := assign(steps, nil); err != nil {
-		return false
-	}
-	return !sameSteps(steps, w.status.Pass.Steps) || w.newCommit(members)
-}
-
-// refused reports whether the refwatcher has no commit for a member of the step.
-func (w *walk) refused(c current) bool {
-	for i, m := range c.members {
-		if _, answered := w.unanswered[KeyOf(m)]; answered && c.standings[i] == unpinned {
-			return true
-		}
-	}
-	return false
-}
-
-// newCommit reports whether a commit is newer than the pin of the pass. The annotation of a member only hints at it,
-// for it can be older than the pin, which was asked for when the pass began: the remote has to confirm it.
-func (w *walk) newCommit(members cohorts) bool {
-	for _, m := range members.outside(-1) {
-		key := KeyOf(m)
-		pin, hint := w.recorded(key), v1alpha1.DetectedRevision(m)
-		if pin == "" || hint == "" || hint == pin {
-			continue
-		}
-		answer, answered := w.resolved[key]
-		if answered && answer.Revision != "" && answer.Revision != pin {
-			return true
-		}
-		if !answered {
-			w.need(PinRequest{Key: key, Member: m.Name, Hint: hint})
-		}
-	}
-	return false
-}
-
-// recorded returns the commit that the pass has for a key, empty while there is none.
-func (w *walk) recorded(key Key) string {
-	for _, r := range w.status.Pass.Revisions {
-		if r.RepoURL == key.RepoURL && r.TargetRevision == key.TargetRevision {
-			return r.Revision
-		}
-	}
-	return ""
-}
-
-// pin returns the commit of the pass for m. A key that has none yet takes the refwatcher's answer, or
-// asks for it; the first answer stands for the whole pass.
-func (w *walk) pin(m *v1alpha1.Workspace) string {
-	key := KeyOf(m)
-	if revision := w.recorded(key); revision != "" {
-		return revision
-	}
-	answer, answered := w.resolved[key]
-	switch {
-	case !answered:
-		w.need(PinRequest{Key: key, Member: m.Name})
-		return ""
-	case answer.Revision == "":
-		w.unanswered[key] = answer
-		return ""
-	}
-	w.status.Pass.Revisions = append(w.status.Pass.Revisions, v1alpha1.PinnedRevision{
-		RepoURL: key.RepoURL, TargetRevision: key.TargetRevision, Revision: answer.Revision,
-	})
-	return answer.Revision
-}
-
-// need asks once per key.
-func (w *walk) need(request PinRequest) {
-	for _, n := range w.needs {
-		if n.Key == request.Key {
-			return
-		}
-	}
-	w.needs = append(w.needs, request)
 }
 
 // seconds is the present time as the API keeps it.

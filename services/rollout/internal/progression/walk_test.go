@@ -25,27 +25,57 @@ func (s *simState) checkGrant(t *testing.T, i int) {
 		}
 	case g.pass == standingPass || g.rev == 0:
 		t.Fatalf("two orchestrators: w%d holds %+v under a Rollout", i, g)
+	case !moving && s.result == v1alpha1.PassAborted:
+		t.Fatalf("w%d is granted %+v after an abort", i, g)
+	case s.paused && !m.live():
+		t.Fatalf("w%d is granted %+v under a pause, and nothing of it has begun", i, g)
 	case g.scope == v1alpha1.ScopeDrift:
 		if g.rev != m.appliedRev && !m.run.drift {
 			t.Fatalf("a drift grant for another commit than the applied one: w%d %+v", i, m)
 		}
-	case !moving:
-		if !m.run.drift || m.run.phase != v1alpha1.RunPlanned && m.run.phase != v1alpha1.RunApplying {
-			t.Fatalf("w%d may run between passes without drift: %+v", i, m)
+	case !moving || stepOf(i) != int(s.step):
+		between := !moving || s.awaits()
+		if !between || !m.run.drift || m.run.phase != v1alpha1.RunPlanned && m.run.phase != v1alpha1.RunApplying {
+			t.Fatalf("w%d of step %d may run outside of step %d without drift: %+v", i, stepOf(i), s.step, *s)
 		}
-	case stepOf(i) != int(s.step):
-		t.Fatalf("w%d of step %d may run in step %d", i, stepOf(i), s.step)
+	case m.run.drift && m.live() && g.rev == m.run.rev:
+		// What a drift plan found is applied at the commit that is in force.
+	case s.awaits():
+		t.Fatalf("w%d may run before step %d is approved", i, s.step)
 	default:
 		s.checkEarlierSteps(t, i, g.rev)
 	}
 }
 
-// checkEarlierSteps holds that no member of a step is granted a commit before all of the steps before have it.
+func (m simMember) live() bool { return m.run.phase != "" && !m.run.phase.Terminal() }
+
+// awaits reports whether the current step waits for a person.
+func (s *simState) awaits() bool {
+	return s.config.gate > 0 && s.step == s.config.gate && !s.approved[s.step]
+}
+
+// checkEarlierSteps holds that no member of a step is granted a commit before all of the steps before have it, or were passed over.
 func (s *simState) checkEarlierSteps(t *testing.T, i int, rev uint8) {
 	t.Helper()
 	for _, j := range s.all() {
-		if stepOf(j) < stepOf(i) && s.members[j].appliedRev != rev {
+		if stepOf(j) < stepOf(i) && s.members[j].appliedRev != rev && !s.members[j].passedOver {
 			t.Fatalf("w%d of step %d is granted commit %d, and w%d of step %d has %d\n%+v", i, stepOf(i), rev, j, stepOf(j), s.members[j].appliedRev, *s)
+		}
+	}
+}
+
+// checkParallel holds that no more members of a step run at a time than maxParallel says.
+func (s *simState) checkParallel(t *testing.T) {
+	t.Helper()
+	for step := range simSteps {
+		n := 0
+		for _, i := range s.all() {
+			if m := s.members[i]; stepOf(i) == step && m.live() && !m.run.drift && m.run.pass == thisPass {
+				n++
+			}
+		}
+		if s.config.parallel > 0 && n > int(s.config.parallel) {
+			t.Fatalf("%d members of step %d run at a time: %+v", n, step, *s)
 		}
 	}
 }
@@ -97,7 +127,7 @@ func (s simState) workspaceMoves(t *testing.T, i int) []simState {
 				s.checkEarlierSteps(t, i, rev)
 			}
 			moves = append(moves, with(func(_ *simState, n *simMember) {
-				n.run = simRun{phase: v1alpha1.RunPlanning, drift: trigger == v1alpha1.TriggerDrift, pass: g.pass, rev: rev}
+				n.run = simRun{phase: v1alpha1.RunPlanning, drift: trigger == v1alpha1.TriggerDrift, pass: g.pass, rev: rev, attempt: g.attempt}
 			}))
 		}
 	}
@@ -119,16 +149,18 @@ func (s simState) mishaps() []simState {
 		add(func(n *simState) {
 			n.left.toggles--
 			n.rollout = !n.rollout
-			n.passState, n.step, n.pin, n.passVersion = "", 0, 0, 0
+			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved = "", "", 0, 0, 0, [simSteps]bool{}
+			n.age()
+			n.abort, n.retry, n.approve, n.paused = simCommand{}, simCommand{}, simCommand{}, false
 			for i := range n.members {
-				m := &n.members[i]
-				m.appliedPass, m.run.pass, m.grant.pass = aged(m.appliedPass), aged(m.run.pass), aged(m.grant.pass)
+				n.members[i].attempt, n.members[i].passedOver = 0, false
 			}
 		})
 	}
 	if s.left.edits > 0 && s.rollout {
 		add(func(n *simState) { n.left.edits--; n.specVersion = 1 - n.specVersion })
 	}
+	all = append(all, s.people()...)
 	for _, i := range s.all() {
 		m := s.members[i]
 		if s.left.failures > 0 && (m.run.phase == v1alpha1.RunPlanning || m.run.phase == v1alpha1.RunApplying) && !m.run.drift {
@@ -142,6 +174,54 @@ func (s simState) mishaps() []simState {
 		}
 	}
 	return all
+}
+
+// people returns what may be asked of the Rollout, within the budget. An approval is asked for, so that it costs nothing.
+func (s simState) people() []simState {
+	if !s.rollout {
+		return nil
+	}
+	var all []simState
+	add := func(change func(*simState)) {
+		next := s
+		change(&next)
+		all = append(all, next)
+	}
+	if s.left.pauses > 0 && !s.paused {
+		add(func(n *simState) { n.paused = true; n.left.pauses-- })
+	}
+	if s.paused {
+		add(func(n *simState) { n.paused = false })
+	}
+	present := simCommand{thisPass, s.step}
+	if s.passState == v1alpha1.RolloutProgressing && s.awaits() && s.approve == (simCommand{}) {
+		add(func(n *simState) { n.approve = present })
+	}
+	if s.passState != "" && s.left.aborts > 0 {
+		add(func(n *simState) { n.abort = present; n.left.aborts-- })
+	}
+	if s.passState != "" && s.left.retries > 0 {
+		add(func(n *simState) { n.retry = present; n.left.retries-- })
+	}
+	return all
+}
+
+// helped is what a person does who wants the Rollout to go on; ok is false where it needs nobody.
+func (s simState) helped() (next simState, ok bool) {
+	present := simCommand{thisPass, s.step}
+	switch {
+	case !s.rollout:
+		return s, false
+	case s.paused:
+		s.paused = false
+	case s.passState == v1alpha1.RolloutProgressing && s.awaits():
+		s.approve = present
+	case s.passState == v1alpha1.RolloutSucceeded && s.result != v1alpha1.PassSucceeded:
+		s.retry = present
+	default:
+		return s, false
+	}
+	return s, true
 }
 
 // canonical puts the members of a step, which are alike, into one order, and forgets runs that matter no more.
@@ -172,14 +252,19 @@ func (s simState) settled() bool {
 			return false
 		}
 	}
-	return !s.rollout || s.passState == v1alpha1.RolloutSucceeded || s.passState == ""
+	return !s.rollout || s.passState == v1alpha1.RolloutSucceeded && s.result == v1alpha1.PassSucceeded || s.passState == ""
 }
 
 // goodNext is the next state when nothing goes wrong any more: first the service, then the first Workspace that
 // can move, then the watcher. It returns s itself when nothing is left to do.
-func (s simState) goodNext(t *testing.T) simState {
-	states, d := s.reconcile(t)
-	if next := states[len(states)-1].canonical(); next != s {
+// visited has what the service makes of a state, where that is known.
+func (s simState) goodNext(t *testing.T, visited map[simState]simState) simState {
+	next, known := visited[s]
+	if !known {
+		states, _ := s.reconcile(t)
+		next = states[len(states)-1].canonical()
+	}
+	if next != s {
 		return next
 	}
 	for _, i := range s.all() {
@@ -191,7 +276,11 @@ func (s simState) goodNext(t *testing.T) simState {
 		s.detected = s.head
 		return s
 	}
+	if helped, ok := s.helped(); ok && !s.settled() {
+		return helped
+	}
 	if !s.settled() {
+		_, d := s.reconcile(t)
 		t.Fatalf("the Rollout stands still: %+v\ndecision %s\nstatus %+v", s, granted(d), d.Rollout)
 	}
 	return s
@@ -201,20 +290,30 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 	for name, test := range map[string]struct {
 		perStep int
 		left    budget
+		config  simConfig
 	}{
-		"commits and failures":       {2, budget{pushes: 2, failures: 1}},
-		"a commit and drift":         {2, budget{pushes: 1, drifts: 1}},
-		"edited steps, failures":     {2, budget{edits: 1, failures: 2}},
-		"everything, once":           {1, budget{pushes: 1, failures: 1, drifts: 1, edits: 1}},
-		"the Rollout comes and goes": {1, budget{toggles: 1, failures: 1, pushes: 1}},
-		"hand-over and drift":        {1, budget{toggles: 2, drifts: 1}},
+		"commits and failures":       {2, budget{pushes: 2, failures: 1}, simConfig{}},
+		"a commit and drift":         {2, budget{pushes: 1, drifts: 1}, simConfig{}},
+		"edited steps, failures":     {2, budget{edits: 1, failures: 2}, simConfig{}},
+		"everything, once":           {1, budget{pushes: 1, failures: 1, drifts: 1, edits: 1}, simConfig{}},
+		"the Rollout comes and goes": {1, budget{toggles: 1, failures: 1, pushes: 1}, simConfig{}},
+		"hand-over and drift":        {1, budget{toggles: 2, drifts: 1}, simConfig{}},
+		"one at a time":              {2, budget{pushes: 1, failures: 1}, simConfig{parallel: 1}},
+		"one at a time, going on":    {2, budget{failures: 2}, simConfig{parallel: 1, onFailure: v1alpha1.FailureContinue}},
+		"failures passed over":       {1, budget{pushes: 1, failures: 2, retries: 1}, simConfig{onFailure: v1alpha1.FailureContinue}},
+		"failures retried":           {1, budget{pushes: 1, failures: 3, retries: 1}, simConfig{onFailure: v1alpha1.FailureRetry, retries: 1}},
+		"failures abort":             {1, budget{pushes: 1, failures: 2}, simConfig{onFailure: v1alpha1.FailureAbort}},
+		"people abort and retry":     {1, budget{pushes: 1, failures: 1, aborts: 1, retries: 1}, simConfig{}},
+		"people pause and abort":     {1, budget{pushes: 1, pauses: 1, aborts: 1, drifts: 1}, simConfig{}},
+		"an approval":                {1, budget{pushes: 1, failures: 1, drifts: 1}, simConfig{gate: 2}},
+		"an approval and an abort":   {1, budget{edits: 1, aborts: 1, pauses: 1, failures: 1}, simConfig{gate: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ordered := range []bool{true, false} {
 				if !ordered && test.left.toggles == 0 {
 					continue
 				}
-				visited := visitAll(t, simState{head: 1, detected: 1, rollout: ordered, perStep: test.perStep, left: test.left})
+				visited := visitAll(t, simState{head: 1, detected: 1, rollout: ordered, perStep: test.perStep, left: test.left, config: test.config})
 				t.Logf("ordered at first: %v; %d states visited", ordered, len(visited))
 				checkEnds(t, visited)
 			}
@@ -222,14 +321,14 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 	}
 }
 
-// visitAll returns every state that can be reached.
-func visitAll(t *testing.T, first simState) map[simState]struct{} {
-	visited := map[simState]struct{}{}
+// visitAll returns every state that can be reached, and what the service makes of it.
+func visitAll(t *testing.T, first simState) map[simState]simState {
+	visited := map[simState]simState{}
 	queue := []simState{first.canonical()}
 	push := func(s simState) {
 		s = s.canonical()
 		if _, seen := visited[s]; !seen {
-			visited[s] = struct{}{}
+			visited[s] = s
 			queue = append(queue, s)
 		}
 	}
@@ -237,9 +336,11 @@ func visitAll(t *testing.T, first simState) map[simState]struct{} {
 		s := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
 		states, d := s.reconcile(t)
+		s.checkParallel(t)
 		if s.rollout && d.Rollout.Message == "" {
 			t.Fatalf("the Rollout does not say what it does: %+v", s)
 		}
+		visited[s] = states[len(states)-1].canonical()
 		for _, next := range states {
 			push(next)
 		}
@@ -265,13 +366,13 @@ func visitAll(t *testing.T, first simState) map[simState]struct{} {
 
 // checkEnds holds that from every state the Rollout comes to its end when nothing goes wrong any more: every pass
 // ends, a halted one resumes, and drift is put right.
-func checkEnds(t *testing.T, visited map[simState]struct{}) {
+func checkEnds(t *testing.T, visited map[simState]simState) {
 	good := map[simState]bool{}
 	for s := range visited {
 		var path []simState
 		for steps := 0; !good[s]; steps++ {
 			path = append(path, s)
-			next := s.goodNext(t)
+			next := s.goodNext(t, visited)
 			if next == s {
 				break
 			}

@@ -278,6 +278,12 @@ func TestPredicates(t *testing.T) {
 		"a failure rests": {[]func(*Snapshot){failed(v1alpha1.ReasonApplyFailed, 1)},
 			want{ActNone, v1alpha1.PhaseFailed, v1alpha1.ReasonApplyFailed, ""}},
 		"a failure is tried again": {[]func(*Snapshot){failed(v1alpha1.ReasonApplyFailed, 1), in(3 * time.Minute)}, want{action: ActRecordRun}},
+		"a fresh attempt of the pass does not rest": {[]func(*Snapshot){ordered, inPass("p2"), failed(v1alpha1.ReasonApplyFailed, 9), grantedAs(freshAttempt(2))},
+			want{action: ActRecordRun}},
+		"a fresh attempt that the failed run has used up rests": {[]func(*Snapshot){ordered, inPass("p2"), run(func(r *v1alpha1.WorkspaceRun) { r.Attempt = 2 }),
+			failed(v1alpha1.ReasonApplyFailed, 9), grantedAs(freshAttempt(2))}, want{ActNone, v1alpha1.PhaseFailed, v1alpha1.ReasonApplyFailed, ""}},
+		"a fresh attempt of another pass rests": {[]func(*Snapshot){ordered, inPass("p1"), failed(v1alpha1.ReasonApplyFailed, 9), grantedAs(freshAttempt(2))},
+			want{ActNone, v1alpha1.PhaseFailed, v1alpha1.ReasonApplyFailed, ""}},
 		"a request does not rest": {[]func(*Snapshot){failed(v1alpha1.ReasonApplyFailed, 9), annotated(v1alpha1.AnnotationReconcileRequest, "now")},
 			want{action: ActRecordRun}},
 		"a new commit does not rest": {[]func(*Snapshot){failed(v1alpha1.ReasonApplyFailed, 9), annotated(v1alpha1.AnnotationDetectedRevision, "c2")},
@@ -296,6 +302,23 @@ func TestPredicates(t *testing.T) {
 				t.Errorf("%s/%s %q, want %s/%s %q", d.Phase, d.Reason, d.Message, c.want.phase, c.want.reason, c.want.text)
 			}
 		})
+	}
+}
+
+func inPass(pass string) func(*Snapshot) {
+	return run(func(r *v1alpha1.WorkspaceRun) { r.Pass = pass })
+}
+
+func freshAttempt(n int32) v1alpha1.Grant {
+	g := passGrant
+	g.Attempt = n
+	return g
+}
+
+func TestARunRemembersItsAttempt(t *testing.T) {
+	d := Decide(scene(ordered, inPass("p2"), failed(v1alpha1.ReasonApplyFailed, 9), grantedAs(freshAttempt(2))))
+	if d.Run == nil || d.Run.Attempt != 2 {
+		t.Errorf("run %+v, want attempt 2", d.Run)
 	}
 }
 

@@ -133,7 +133,7 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 	if restsCancelled(s, target) {
 		return cancelled(s), true
 	}
-	if d, waits := awaitsRetry(s, trigger); waits {
+	if d, waits := awaitsRetry(s, trigger); waits && !isFreshAttempt(g, w.Status.Run) {
 		return d, true
 	}
 	if rests(s, target) {

@@ -31,7 +31,7 @@ func mint(s Snapshot, g v1alpha1.Grant, trigger v1alpha1.Trigger, revision strin
 	return Decision{
 		Action: ActRecordRun,
 		Run: &v1alpha1.WorkspaceRun{
-			ID: nextRunID(w, s.Now), Trigger: trigger, Pass: g.Pass, Scope: g.Scope, Revision: revision,
+			ID: nextRunID(w, s.Now), Trigger: trigger, Pass: g.Pass, Scope: g.Scope, Attempt: g.Attempt, Revision: revision,
 			Fingerprint: s.Inputs.Fingerprint.String(), AutoApply: w.AppliesAutomatically(),
 			Request: w.Annotations[v1alpha1.AnnotationReconcileRequest],
 			Phase:   v1alpha1.RunPlanning, StartedAt: stamp(s), Setbacks: setbacks(s, revision),

@@ -1,0 +1,142 @@
+package progression
+
+import (
+	"fmt"
+	"strings"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// onFailure returns what a failure in the step means: the step's own word, else that of the strategy, else Halt.
+func (w *walk) onFailure(index int) v1alpha1.OnFailure {
+	for _, stated := range []*v1alpha1.OnFailure{w.status.Pass.Steps[index].OnFailure, w.rollout.Spec.Strategy.OnFailure} {
+		if stated != nil && stated.Action != "" {
+			return *stated
+		}
+	}
+	return v1alpha1.OnFailure{Action: v1alpha1.FailureHalt}
+}
+
+// judgeFailures turns failed members into what the step's onFailure, or a person's retry, makes of them.
+// A failure from before the pass gets its attempt in the pass first. It returns why the pass is to be aborted, empty where it goes on.
+func (w *walk) judgeFailures(c current) string {
+	stated := w.onFailure(c.index)
+	var retried, fatal []string
+	for i, m := range c.members {
+		if c.standings[i] != failed {
+			continue
+		}
+		attempt := w.attempt(c.index, m.Name)
+		if !endedFailing(m, w.status.Pass.ID) {
+			if isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0 {
+				c.standings[i] = retrying
+			}
+			continue
+		}
+		spent := m.Status.Run.Attempt >= attempt
+		if spent && (w.commands.retry || stated.Action == v1alpha1.FailureRetry && attempt < retries(stated)) {
+			w.setAttempt(c.index, m.Name, m.Status.Run.Attempt+1)
+			retried = append(retried, m.Name)
+			spent = false
+		}
+		switch {
+		case !spent:
+			c.standings[i] = retrying
+		case stated.Action == v1alpha1.FailureContinue:
+			c.standings[i] = passedOver
+		case stated.Action == v1alpha1.FailureAbort:
+			fatal = append(fatal, m.Name)
+		}
+	}
+	if w.commands.retry {
+		w.commands.retry = false
+		w.tell(false, v1alpha1.ReasonStepRetried, retriedMessage(w.status.Steps[c.index].Name, retried))
+	}
+	if len(fatal) > 0 {
+		return fmt.Sprintf("onFailure of step %q is Abort, and %s failed", w.status.Steps[c.index].Name, list(fatal, ", "))
+	}
+	return ""
+}
+
+func retries(stated v1alpha1.OnFailure) int32 {
+	if stated.Retries == nil {
+		return 0
+	}
+	return *stated.Retries
+}
+
+func retriedMessage(step string, names []string) string {
+	if len(names) == 0 {
+		return fmt.Sprintf("a retry of step %q was asked for, and no Workspace of it has failed", step)
+	}
+	return fmt.Sprintf("a retry of step %q was asked for: %s", step, list(names, ", "))
+}
+
+// endedFailing reports whether the last run of m belongs to the pass and failed. A drift plan that failed is no failure.
+func endedFailing(m *v1alpha1.Workspace, pass string) bool {
+	run := m.Status.Run
+	if run == nil || run.Phase != v1alpha1.RunFailed || run.Pass != pass {
+		return false
+	}
+	return run.Trigger != v1alpha1.TriggerDrift || run.ApplyRequestedAt != nil
+}
+
+// attempt returns the number of the fresh attempt that a member of the step is granted, 0 for its first run.
+func (w *walk) attempt(index int, name string) int32 {
+	for _, m := range w.status.Steps[index].Members {
+		if m.Name == name {
+			return m.Attempt
+		}
+	}
+	return 0
+}
+
+func (w *walk) setAttempt(index int, name string, attempt int32) {
+	step := &w.status.Steps[index]
+	for i := range step.Members {
+		if step.Members[i].Name == name {
+			step.Members[i].Attempt = attempt
+			return
+		}
+	}
+	step.Members = append(step.Members, v1alpha1.RolloutStepMember{Name: name, Attempt: attempt})
+}
+
+// abort ends the pass early and takes every grant: what waits is not applied, an apply that runs is let end.
+func (w *walk) abort(why string) {
+	if index := int(w.status.CurrentStep); index >= 0 && index < len(w.status.Steps) {
+		now := w.seconds()
+		w.status.Steps[index].Phase = v1alpha1.StepAborted
+		w.status.Steps[index].FinishedAt = &now
+	}
+	w.status.Pass.Message = why
+	w.end(v1alpha1.PassAborted)
+	w.reportAborted()
+}
+
+// result is what a pass has come to that has gone through every step.
+func (w *walk) result() v1alpha1.PassResult {
+	if len(w.leftOut()) > 0 {
+		return v1alpha1.PassIncomplete
+	}
+	return v1alpha1.PassSucceeded
+}
+
+// leftOut names the members that the pass went on without, by step.
+func (w *walk) leftOut() []string {
+	var left []string
+	for i := range w.status.Steps {
+		if s := &w.status.Steps[i]; len(s.PassedOver) > 0 {
+			left = append(left, fmt.Sprintf("%s in step %q", listed(s.PassedOver, int(s.Failed)), s.Name))
+		}
+	}
+	return left
+}
+
+// listed joins names of which only the first are kept.
+func listed(names []string, total int) string {
+	if total <= len(names) && total <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:min(maxNames, len(names))], ", "), total-min(maxNames, len(names)))
+}

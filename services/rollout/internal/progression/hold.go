@@ -1,0 +1,74 @@
+package progression
+
+import (
+	"errors"
+	"fmt"
+
+	"magosproject.io/api/v1alpha1"
+)
+
+// hold is a reason why nothing new may be granted for now. What has begun goes on.
+type hold struct {
+	phase   v1alpha1.RolloutPhase
+	reason  v1alpha1.Reason
+	message string
+}
+
+// held returns the hold that is in force, nil for none.
+func (w *walk) held() *hold {
+	if w.rollout.Spec.Paused {
+		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, "paused by spec.paused"}
+	}
+	switch value := w.rollout.Annotations[v1alpha1.AnnotationHold]; value {
+	case "", "false":
+	case "true":
+		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, "paused by the annotation " + v1alpha1.AnnotationHold}
+	default:
+		// Whoever wrote it meant something. Nothing runs until it is clear what.
+		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, fmt.Sprintf("paused: the annotation %s is %q; write true, or false, or remove it", v1alpha1.AnnotationHold, cut(value))}
+	}
+	if err := w.check(); err != nil {
+		return &hold{v1alpha1.RolloutFailed, v1alpha1.ReasonInvalidSpec, "nothing is granted: " + err.Error()}
+	}
+	return nil
+}
+
+// check returns what of the spec cannot be understood. Admission refuses such a spec; one that came in around it must not open a gate.
+// The steps of a pass that moves are those that it began with.
+func (w *walk) check() error {
+	steps := w.rollout.Spec.Strategy.Steps
+	if w.moving() {
+		steps = w.status.Pass.Steps
+	}
+	return errors.Join(checkAction("strategy", w.rollout.Spec.Strategy.OnFailure), checkSteps(steps))
+}
+
+// checkSteps returns what of the steps, beside their selectors, cannot be understood.
+func checkSteps(steps []v1alpha1.RolloutStep) error {
+	var errs []error
+	for i := range steps {
+		s := &steps[i]
+		where := fmt.Sprintf("step %q", s.Name)
+		if _, err := parallel(s.MaxParallel, 1); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		}
+		errs = append(errs, checkAction(where, s.OnFailure))
+	}
+	return errors.Join(errs...)
+}
+
+func checkAction(where string, stated *v1alpha1.OnFailure) error {
+	if stated == nil {
+		return nil
+	}
+	switch stated.Action {
+	case "", v1alpha1.FailureHalt, v1alpha1.FailureContinue, v1alpha1.FailureRetry, v1alpha1.FailureAbort:
+		return nil
+	}
+	return fmt.Errorf("%s: onFailure.action is %q: write Halt, Continue, Retry or Abort", where, cut(string(stated.Action)))
+}
+
+// paused reports whether a person holds the pass where it is.
+func (w *walk) paused() bool {
+	return w.hold != nil && w.hold.phase == v1alpha1.RolloutPaused
+}

@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.T) {
+	c := newClient(t)
+	step := func(field string, value any) any {
+		return []any{map[string]any{"name": "dev", "selector": map[string]any{"matchLabels": map[string]any{"env": "dev"}}, field: value}}
+	}
+	for name, tc := range map[string]struct {
+		path    string
+		value   any
+		message string
+	}{
+		"none at a time":                  {"spec.strategy.steps", step("maxParallel", int64(0)), "write a number above zero"},
+		"less than none at a time":        {"spec.strategy.steps", step("maxParallel", int64(-1)), "write a number above zero"},
+		"no percent":                      {"spec.strategy.steps", step("maxParallel", "0%"), "should match '^([1-9][0-9]?|100)%$'"},
+		"more than all":                   {"spec.strategy.steps", step("maxParallel", "101%"), "should match '^([1-9][0-9]?|100)%$'"},
+		"a word":                          {"spec.strategy.steps", step("maxParallel", "half"), "should match '^([1-9][0-9]?|100)%$'"},
+		"a number in quotes":              {"spec.strategy.steps", step("maxParallel", "5"), "should match '^([1-9][0-9]?|100)%$'"},
+		"an action that there is not":     {"spec.strategy.onFailure", map[string]any{"action": "Ignore"}, `supported values: "Halt", "Continue", "Retry", "Abort"`},
+		"retrying without saying how":     {"spec.strategy.onFailure", map[string]any{"action": "Retry"}, "write retries, such as 3"},
+		"retrying never":                  {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(0)}, "write how often to try again"},
+		"retrying for ever":               {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(101)}, "write how often to try again"},
+		"retries of a step without Retry": {"spec.strategy.steps", step("onFailure", map[string]any{"action": "Abort", "retries": int64(3)}), "leave it out with any other action"},
+		"an approval that says nothing":   {"spec.strategy.steps", step("approval", map[string]any{}), "Required value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := load(t, "rollout")
+			set(t, obj, tc.path, tc.value)
+			err := create(c, obj)
+			if err == nil {
+				t.Fatalf("%s = %v was accepted", tc.path, tc.value)
+			}
+			if !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("%s = %v was refused with\n  %v\nwhich does not say %q", tc.path, tc.value, err, tc.message)
+			}
+		})
+	}
+}
+
+func TestARolloutThatPeopleReallyWriteIsAccepted(t *testing.T) {
+	c := newClient(t)
+	step := func(field string, value any) any {
+		return []any{map[string]any{"name": "dev", "selector": map[string]any{"matchLabels": map[string]any{"env": "dev"}}, field: value}}
+	}
+	for name, tc := range map[string]struct {
+		path  string
+		value any
+	}{
+		"one at a time":      {"spec.strategy.steps", step("maxParallel", int64(1))},
+		"a percentage":       {"spec.strategy.steps", step("maxParallel", "20%")},
+		"all":                {"spec.strategy.steps", step("maxParallel", "100%")},
+		"an approval":        {"spec.strategy.steps", step("approval", map[string]any{"required": true})},
+		"an action":          {"spec.strategy.onFailure", map[string]any{"action": "Abort"}},
+		"retries":            {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(3)}},
+		"a step's own word":  {"spec.strategy.steps", step("onFailure", map[string]any{"action": "Continue"})},
+		"a pause from birth": {"spec.paused", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := load(t, "rollout")
+			set(t, obj, tc.path, tc.value)
+			if err := create(c, obj); err != nil {
+				t.Errorf("%s = %v: %v", tc.path, tc.value, err)
+			}
+		})
+	}
+}
