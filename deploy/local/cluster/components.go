@@ -105,6 +105,8 @@ func (c components) controllerManager() supervise.Process {
 			"--authorization-kubeconfig=" + c.pki(certController+".kubeconfig"),
 			"--bind-address=127.0.0.1",
 			"--leader-elect=false",
+			// Its own limit is for clusters of many; here it would be what everything waits for.
+			"--kube-api-qps=500", "--kube-api-burst=1000",
 			"--use-service-account-credentials=true",
 			"--service-account-private-key-file=" + c.pki(keyServiceAccount+".key"),
 			"--root-ca-file=" + c.pki("ca.crt"),
@@ -126,6 +128,8 @@ func (c components) scheduler() supervise.Process {
 			"--authorization-kubeconfig=" + c.pki(certScheduler+".kubeconfig"),
 			"--bind-address=127.0.0.1",
 			"--leader-elect=false",
+			// Its own limit is for clusters of many; here it would be what everything waits for.
+			"--kube-api-qps=500", "--kube-api-burst=1000",
 			"--profiling=false",
 		},
 	}

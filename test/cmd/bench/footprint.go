@@ -100,18 +100,19 @@ func idle(ctx context.Context, c client.Client) (requestsPerMinute, rssMBMax flo
 	if err := pause(ctx, rest); err != nil {
 		return 0, 0, err
 	}
-	before, err := total(ctx, c, "rest_client_requests_total")
+	all := client.MatchingLabels{"app.kubernetes.io/name": "magos"}
+	before, err := total(ctx, c, "rest_client_requests_total", all)
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := pause(ctx, window); err != nil {
 		return 0, 0, err
 	}
-	after, err := total(ctx, c, "rest_client_requests_total")
+	after, err := total(ctx, c, "rest_client_requests_total", all)
 	if err != nil {
 		return 0, 0, err
 	}
-	memory, err := total(ctx, c, "process_resident_memory_bytes")
+	memory, err := total(ctx, c, "process_resident_memory_bytes", all)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -133,9 +134,9 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // total sums a metric over its labels, for each pod of a service.
-func total(ctx context.Context, c client.Client, metric string) (map[string]float64, error) {
+func total(ctx context.Context, c client.Client, metric string, labels client.MatchingLabels) (map[string]float64, error) {
 	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace("magos-system"), client.MatchingLabels{"app.kubernetes.io/name": "magos"}); err != nil {
+	if err := c.List(ctx, pods, client.InNamespace("magos-system"), labels); err != nil {
 		return nil, fmt.Errorf("listing the services' pods: %w", err)
 	}
 	sums := map[string]float64{}
