@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -133,7 +134,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// total sums a metric over its labels, for each pod of a service.
+// errNoMetric says that a process does not have a metric, such as those of controllers in a replica that does not lead.
+var errNoMetric = errors.New("no such metric")
+
+// total sums a metric over its labels, for each pod with the labels that has it. It is an error when none has.
 func total(ctx context.Context, c client.Client, metric string, labels client.MatchingLabels) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.InNamespace("magos-system"), labels); err != nil {
@@ -142,10 +146,16 @@ func total(ctx context.Context, c client.Client, metric string, labels client.Ma
 	sums := map[string]float64{}
 	for _, pod := range pods.Items {
 		sum, err := scrape(ctx, "http://"+pod.Status.PodIP+":8080/metrics", metric)
+		if errors.Is(err, errNoMetric) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the metrics of %s: %w", pod.Name, err)
 		}
 		sums[pod.Name] = sum
+	}
+	if len(sums) == 0 {
+		return nil, fmt.Errorf("reading the metrics of %v: %w: %s", labels, errNoMetric, metric)
 	}
 	return sums, nil
 }
@@ -181,7 +191,7 @@ func scrape(ctx context.Context, url, metric string) (float64, error) {
 		return 0, err
 	}
 	if !found {
-		return 0, fmt.Errorf("there is no metric %s", metric)
+		return 0, errNoMetric
 	}
 	return sum, nil
 }
