@@ -205,7 +205,7 @@ func (f *fixture) record(ws *v1alpha1.Workspace, phase v1alpha1.RunPhase, digest
 		now := metav1.Now()
 		ws.Status.Run = &v1alpha1.WorkspaceRun{
 			ID: string(ws.UID) + "-r1", Trigger: v1alpha1.TriggerSpec, Pass: "standing", Scope: v1alpha1.ScopeRun, Revision: revision, Fingerprint: "f",
-			Phase: phase, StartedAt: now, PlanDigest: digest, ApplyRequestedAt: &now,
+			Phase: phase, StartedAt: now, AutoApply: true, PlanDigest: digest, ApplyRequestedAt: &now,
 		}
 	})
 }

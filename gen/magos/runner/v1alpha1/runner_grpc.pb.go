@@ -45,7 +45,7 @@ type RunnerServiceClient interface {
 	// for another request), NOT_FOUND (the Workspace does not exist with this UID), FAILED_PRECONDITION (RUN_NOT_RECORDED: its status does not name this run, phase
 	// and digest; RUN_STILL_LIVE: an earlier pod of the Workspace has not provably ended; RUN_VOID: this phase was cancelled before it existed;
 	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away;
-	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content).
+	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content; REVIEW_UNAVAILABLE: the plan waited for a person, and GetPlan has nothing of it).
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*StartRunResponse, error)
 	// GetRun tells the present state of one phase of a run. It is the truth, WatchRuns only hints.
 	// May be called by: who may get the workspaces of the namespace.
@@ -189,7 +189,7 @@ type RunnerServiceServer interface {
 	// for another request), NOT_FOUND (the Workspace does not exist with this UID), FAILED_PRECONDITION (RUN_NOT_RECORDED: its status does not name this run, phase
 	// and digest; RUN_STILL_LIVE: an earlier pod of the Workspace has not provably ended; RUN_VOID: this phase was cancelled before it existed;
 	// SERVICE_ACCOUNT_NOT_FOUND; VOLUME_NOT_READY: the volume claim belongs to another Workspace or is going away;
-	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content).
+	// CONFIG_MAP_DIFFERS: the run's ConfigMap exists with another content; REVIEW_UNAVAILABLE: the plan waited for a person, and GetPlan has nothing of it).
 	StartRun(context.Context, *StartRunRequest) (*StartRunResponse, error)
 	// GetRun tells the present state of one phase of a run. It is the truth, WatchRuns only hints.
 	// May be called by: who may get the workspaces of the namespace.

@@ -107,7 +107,7 @@ func (w *world) record(run string, phase v1alpha1.RunPhase, digest string) {
 	at := metav1.NewTime(w.now)
 	ws.Status.Run = &v1alpha1.WorkspaceRun{
 		ID: run, Trigger: v1alpha1.TriggerSpec, Pass: "standing", Scope: v1alpha1.ScopeRun, Revision: testRevision, Fingerprint: "f",
-		Phase: phase, StartedAt: at, PlanDigest: digest,
+		Phase: phase, StartedAt: at, PlanDigest: digest, AutoApply: true,
 	}
 	if phase == v1alpha1.RunApplying {
 		ws.Status.Run.ApplyRequestedAt = &at

@@ -146,6 +146,24 @@ func TestAPlanThatCannotBeReadSaysSo(t *testing.T) {
 		_, err := w.review(run)
 		w.refused("a plan that runs", err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
 	})
+	t.Run("nobody could have approved it", func(t *testing.T) {
+		for name, parked := range map[string]func(*v1alpha1.Workspace){
+			"the run was to be approved": func(ws *v1alpha1.Workspace) { ws.Status.Run.AutoApply = false },
+			"it is to be approved now":   func(ws *v1alpha1.Workspace) { ws.Spec.AutoApply = ptr.To(false) },
+		} {
+			w, run := plan(t, nil)
+			w.must(w.settle())
+			w.record(run, v1alpha1.RunApplying, digest)
+			ws := w.workspace()
+			parked(ws)
+			st := ws.Status
+			w.must(w.admin.Update(t.Context(), ws))
+			ws.Status = st
+			w.must(w.admin.Status().Update(t.Context(), ws))
+			_, err := w.start(run, runspec.PhaseApply, digest)
+			w.refused(name, err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
+		}
+	})
 	t.Run("it was applied by itself all the same", func(t *testing.T) {
 		w, run := plan(t, nil)
 		w.must(w.settle())

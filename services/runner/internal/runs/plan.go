@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/services/runner/internal/execution"
 	"magosproject.io/services/runner/internal/runspec"
@@ -18,7 +19,7 @@ import (
 
 // planFacts finds the plan that an apply asks for, and what is taken over from it. A plan that did not succeed with the
 // very digest, or is not there, is not applied.
-func (r *Runs) planFacts(ctx context.Context, others []execution.Observation, req execution.Request) (execution.PlanFacts, error) {
+func (r *Runs) planFacts(ctx context.Context, ws *v1alpha1.Workspace, others []execution.Observation, req execution.Request) (execution.PlanFacts, error) {
 	if req.Phase != runspec.PhaseApply {
 		return execution.PlanFacts{}, nil
 	}
@@ -32,10 +33,19 @@ func (r *Runs) planFacts(ctx context.Context, others []execution.Observation, re
 	if !kept || result.State != execution.StateSucceeded || result.Plan == nil || result.Plan.Digest != req.PlanDigest {
 		return execution.PlanFacts{}, noSuchPlan(req)
 	}
+	if approvedByAPerson(ws) && result.Plan.Review == "" {
+		return execution.PlanFacts{}, rpcerr.New(codes.FailedPrecondition, rpcerr.ReviewUnavailable,
+			"the plan of run %s waited for a person, and nobody could read it: %s; plan again", req.RunID, result.Plan.Unreadable).With("run_id", req.RunID)
+	}
 	facts := execution.PlanFacts{Arch: result.Arch, Volume: execution.VariablesVolume(plan)}
 	var err error
 	facts.Variables, err = r.variablesOf(ctx, plan)
 	return facts, err
+}
+
+// approvedByAPerson reports whether the present run is one that only a person may let go on.
+func approvedByAPerson(ws *v1alpha1.Workspace) bool {
+	return ws.Status.Run == nil || !ws.Status.Run.AutoApply || !ws.AppliesAutomatically()
 }
 
 func noSuchPlan(req execution.Request) error {

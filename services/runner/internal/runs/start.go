@@ -63,7 +63,7 @@ func (r *Runs) start(ctx context.Context, req execution.Request, digest string) 
 	if err := r.noneLive(ctx, others); err != nil {
 		return Run{}, false, err
 	}
-	plan, err := r.planFacts(ctx, others, req)
+	plan, err := r.planFacts(ctx, ws, others, req)
 	if err != nil {
 		return Run{}, false, err
 	}
