@@ -95,6 +95,23 @@ type RetrySettings struct {
 	MaxInterval *metav1.Duration `json:"maxInterval,omitempty"`
 }
 
+// WorkspaceStorage is what the Workspace's volume should be like.
+type WorkspaceStorage struct {
+	// size of the volume; what the runner is set to (1Gi) when absent. It can grow where the StorageClass allows that, and never shrinks.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self == '' || isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="storage.size is no size: write one such as 5Gi"
+	Size string `json:"size,omitempty"`
+	// storageClassName of the volume; what the runner is set to, or the cluster's default, when absent. A volume keeps the one it was made with.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName string `json:"storageClassName,omitempty"`
+	// accessMode of the volume; ReadWriteOnce when absent. A volume keeps the one it was made with.
+	// +optional
+	// +kubebuilder:validation:Enum=ReadWriteOnce;ReadWriteOncePod;ReadWriteMany
+	AccessMode string `json:"accessMode,omitempty"`
+}
+
 // WorkspaceSpec is what a Workspace asks for.
 type WorkspaceSpec struct {
 	// projectRef binds the Workspace to its Project.
@@ -138,6 +155,9 @@ type WorkspaceSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// storage is what the Workspace's volume should be like. What cannot be had of a volume that exists keeps plans from starting, and status says why.
+	// +optional
+	Storage *WorkspaceStorage `json:"storage,omitempty"`
 	// plan has settings of the plan alone.
 	// +optional
 	Plan PhaseSettings `json:"plan,omitempty"`

@@ -1,7 +1,11 @@
 package execution
 
 import (
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -21,8 +25,20 @@ func RenderVolume(ws *v1alpha1.Workspace, s Settings) *corev1.PersistentVolumeCl
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: s.StorageSize}},
 		},
 	}
-	if s.StorageClass != "" {
-		claim.Spec.StorageClassName = ptr.To(s.StorageClass)
+	class := s.StorageClass
+	if asked := ws.Spec.Storage; asked != nil {
+		if size, err := resource.ParseQuantity(asked.Size); err == nil {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = size
+		}
+		if asked.AccessMode != "" {
+			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(asked.AccessMode)}
+		}
+		if asked.StorageClassName != "" {
+			class = asked.StorageClassName
+		}
+	}
+	if class != "" {
+		claim.Spec.StorageClassName = ptr.To(class)
 	}
 	if ws.DeletionTimestamp.IsZero() {
 		claim.OwnerReferences = []metav1.OwnerReference{{
@@ -42,6 +58,32 @@ func VolumeProblem(claim *corev1.PersistentVolumeClaim, workspaceUID string) str
 		return "was not made for this Workspace; delete it if nothing needs it"
 	}
 	return ""
+}
+
+// VolumeChange says what has to be done so that a claim that exists is as the Workspace asks: the size to which it has to grow, nil for none,
+// or why it can never be so.
+func VolumeChange(claim *corev1.PersistentVolumeClaim, asked *v1alpha1.WorkspaceStorage) (grow *resource.Quantity, refusal string) {
+	if asked == nil {
+		return nil, ""
+	}
+	if class := ptr.Deref(claim.Spec.StorageClassName, ""); asked.StorageClassName != "" && class != asked.StorageClassName {
+		return nil, fmt.Sprintf("storageClassName %q: the volume was made with %q and keeps it", asked.StorageClassName, class)
+	}
+	if asked.AccessMode != "" && !slices.Contains(claim.Spec.AccessModes, corev1.PersistentVolumeAccessMode(asked.AccessMode)) {
+		return nil, fmt.Sprintf("accessMode %s: the volume was made with %v and keeps it", asked.AccessMode, claim.Spec.AccessModes)
+	}
+	size, err := resource.ParseQuantity(asked.Size)
+	if err != nil {
+		return nil, ""
+	}
+	present := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	switch size.Cmp(present) {
+	case 1:
+		return &size, ""
+	case -1:
+		return nil, fmt.Sprintf("size %s: the volume has %s and cannot be made smaller", asked.Size, present.String())
+	}
+	return nil, ""
 }
 
 // RenderServiceAccount renders the account that the runner makes where it is missing: without a token and without rights.

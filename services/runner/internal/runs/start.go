@@ -248,7 +248,7 @@ func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req executio
 	if err := r.ensureAccount(ctx, req); err != nil {
 		return err
 	}
-	if err := r.ensureVolume(ctx, ws); err != nil {
+	if err := r.ensureVolume(ctx, ws, req.Phase); err != nil {
 		return err
 	}
 	config, err := execution.RenderConfigMap(req, r.Settings, digest, plan)
@@ -306,26 +306,6 @@ func (r *Runs) ensureAccount(ctx context.Context, req execution.Request) error {
 	}
 	if err := r.Writer.Create(ctx, execution.RenderServiceAccount(req.Namespace)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating serviceaccount %s: %w", name, err)
-	}
-	return nil
-}
-
-func (r *Runs) ensureVolume(ctx context.Context, ws *v1alpha1.Workspace) error {
-	claim := &corev1.PersistentVolumeClaim{}
-	name := types.NamespacedName{Namespace: ws.Namespace, Name: execution.VolumeName(ws.Name)}
-	err := r.API.Get(ctx, name, claim)
-	if apierrors.IsNotFound(err) {
-		claim = execution.RenderVolume(ws, r.Settings)
-		err = r.Writer.Create(ctx, claim)
-	}
-	if apierrors.IsAlreadyExists(err) {
-		err = r.API.Get(ctx, name, claim)
-	}
-	if err != nil {
-		return fmt.Errorf("ensuring persistentvolumeclaim %s: %w", name, err)
-	}
-	if problem := execution.VolumeProblem(claim, string(ws.UID)); problem != "" {
-		return rpcerr.New(codes.FailedPrecondition, rpcerr.VolumeNotReady, "persistentvolumeclaim %s %s", name, problem)
 	}
 	return nil
 }
