@@ -121,6 +121,7 @@ func TestAWorkspaceIsExplainedDownToTheCause(t *testing.T) {
 	unchecked.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDriftCheckFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonFetchFailed, Message: "no route"}}
 	deleting := waits("prod")
 	deleting.DeletionTimestamp = &metav1.Time{}
+	deleting.Generation++ // as every deletion does
 	deleting.Status.Reason = v1alpha1.ReasonDeleting
 
 	for name, c := range map[string]struct {
@@ -228,6 +229,10 @@ func TestARolloutIsExplainedDownToTheCause(t *testing.T) {
 	empty := rollout(0, v1alpha1.RolloutFailed, v1alpha1.ReasonNoWorkspacesFound, "the selector of step \"dev\" matches no Workspace")
 	other := failed("other")
 	other.Labels["env"] = "dev"
+	paused := rollout(1, v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, "paused by spec.paused")
+	waitsForPerson := rollout(2, v1alpha1.RolloutAwaitingApproval, v1alpha1.ReasonAwaitingStepApproval, "")
+	aborted := rollout(1, v1alpha1.RolloutAborted, v1alpha1.ReasonAborted, "pass p1 was aborted")
+	aborted.Status.Pass.FinishedAt = &metav1.Time{}
 	for name, c := range map[string]struct {
 		scene                   Scene
 		sentence, chain, wayOut string
@@ -237,6 +242,24 @@ func TestARolloutIsExplainedDownToTheCause(t *testing.T) {
 			"Rollout pay in step staging (2 of 3) is halted (WorkspaceFailed), because Workspace staging failed to plan (PlanFailed): Error: no such resource",
 			"Rollout pay Failed WorkspaceFailed < Workspace staging Failed PlanFailed",
 			"; it is tried again by itself at 2026-11-30T23:00:00Z",
+		},
+		"paused, with a failed member": {
+			Scene{Project: project(), Rollout: paused, Members: []*v1alpha1.Workspace{failed("staging")}},
+			"Rollout pay in step staging (2 of 3) is paused (Paused): paused by spec.paused",
+			"Rollout pay Paused Paused",
+			"kubectl -n team annotate rollout pay magosproject.io/hold-",
+		},
+		"before a step that a person lets it into": {
+			Scene{Project: project(), Rollout: waitsForPerson, Members: []*v1alpha1.Workspace{waits("prod")}},
+			"Rollout pay in step prod (3 of 3) waits for a person to let it enter the step (AwaitingStepApproval)",
+			"Rollout pay AwaitingApproval AwaitingStepApproval",
+			"kubectl -n team annotate rollout pay --overwrite 'magosproject.io/approved-step=p1/prod'",
+		},
+		"aborted": {
+			Scene{Project: project(), Rollout: aborted, Members: []*v1alpha1.Workspace{failed("staging")}},
+			"Rollout pay was aborted (Aborted): pass p1 was aborted",
+			"Rollout pay Aborted Aborted",
+			"kubectl -n team annotate rollout pay --overwrite 'magosproject.io/retry-step=p1/staging'",
 		},
 		"without members": {
 			Scene{Project: project(), Rollout: empty},

@@ -24,31 +24,31 @@ var rollouts = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonInvalidSelector: {
 		says: "is halted by a selector that cannot be understood", wayOut: "mend the selector in spec.strategy.steps: kubectl -n {namespace} edit rollout {name}",
 	},
-	"WorkspaceRetried": {
+	v1alpha1.ReasonWorkspaceRetried: {
 		says: "tries a failed Workspace again", wayOut: "wait, or mend the Workspace that the message names", members: true,
 	},
-	"AwaitingStepApproval": {
+	v1alpha1.ReasonAwaitingStepApproval: {
 		says: "waits for a person to let it enter the step",
 		wayOut: "kubectl -n {namespace} annotate rollout {name} --overwrite 'magosproject.io/approved-step={pass}/{step}' (needs the verb approve on rollouts), " +
 			"or ApproveStep of the rollout service",
 	},
-	"StepApproved": {says: "was let into a step", wayOut: nothing},
-	"StepRetried":  {says: "was asked to try a step again", wayOut: nothing},
-	"Paused": {
+	v1alpha1.ReasonStepApproved: {says: "was let into a step", wayOut: nothing},
+	v1alpha1.ReasonStepRetried:  {says: "was asked to try a step again", wayOut: nothing},
+	v1alpha1.ReasonPaused: {
 		says: "is paused", wayOut: "set spec.paused to false where it is true, and lift a hold: kubectl -n {namespace} annotate rollout {name} magosproject.io/hold- (needs the verb steer on rollouts), or Resume of the rollout service",
 	},
-	"Aborted": {
+	v1alpha1.ReasonAborted: {
 		says: "was aborted", wayOut: "push a new commit, or begin a new pass: kubectl -n {namespace} annotate rollout {name} --overwrite " +
 			"'magosproject.io/retry-step={pass}/{step}' (needs the verb steer on rollouts)",
 	},
-	"PassIncomplete": {
+	v1alpha1.ReasonPassIncomplete: {
 		says: "went on without Workspaces that failed", wayOut: "mend the Workspaces that the message names, then begin a new pass: kubectl -n {namespace} annotate rollout {name} --overwrite " +
 			"'magosproject.io/retry-step={pass}/{step}' (needs the verb steer on rollouts)",
 	},
-	"CommandVoid": {
+	v1alpha1.ReasonCommandVoid: {
 		says: "was given a command for another pass or step", wayOut: "look at status.pass.id and the current step, and command again",
 	},
-	"InvalidSpec": {
+	v1alpha1.ReasonInvalidSpec: {
 		says: "has a field that cannot be understood", wayOut: "write what the message asks for: kubectl -n {namespace} edit rollout {name}",
 	},
 	v1alpha1.ReasonSuperseded: {says: "gave a stuck pass up for a newer one", wayOut: nothing},

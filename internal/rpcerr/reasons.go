@@ -42,6 +42,14 @@ const (
 	Conflict = "CONFLICT"
 	// NotAwaitingApproval: no plan waits for an approval, or another one does.
 	NotAwaitingApproval = "NOT_AWAITING_APPROVAL"
+	// OtherPass: the command names a pass that is not the present one.
+	OtherPass = "OTHER_PASS"
+	// OtherStep: the command names a step that is not the current one.
+	OtherStep = "OTHER_STEP"
+	// PassOver: the pass that the command names has ended.
+	PassOver = "PASS_OVER"
+	// PausedInSpec: spec.paused holds the Rollout, and the command cannot change that.
+	PausedInSpec = "PAUSED_IN_SPEC"
 	// InvalidField: fields of the request are missing or wrong; the field violations name them.
 	InvalidField = "INVALID_FIELD"
 	// Unauthenticated: the token is missing, expired, or not for this service.
@@ -63,7 +71,7 @@ func Reasons() []string {
 	return []string{
 		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, RunNotLive, LogsGone, ReviewUnavailable,
 		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, RemoteUnavailable, NoLeader,
-		Conflict, NotAwaitingApproval, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
+		Conflict, NotAwaitingApproval, OtherPass, OtherStep, PassOver, PausedInSpec, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
 		DeadlineExceeded, Internal,
 	}
 }

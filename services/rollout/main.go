@@ -57,6 +57,6 @@ func setUp(ctx context.Context, config *Config, kit *service.Kit) error {
 	if err != nil {
 		return fmt.Errorf("following Rollouts: %w", err)
 	}
-	handlers := rpc.New(rpc.Config{Cached: cached, Informer: informer})
+	handlers := rpc.New(rpc.Config{Cached: cached, Informer: informer, Live: kit.Manager.GetAPIReader(), Client: cached})
 	return kit.Serve(rpc.Rules(), func(r grpc.ServiceRegistrar) { pb.RegisterRolloutServiceServer(r, handlers) })
 }

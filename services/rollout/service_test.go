@@ -251,17 +251,19 @@ func (i *installation) wantGranted(name string) string {
 	return pass
 }
 
-func (i *installation) createObjects() {
+// createObjects makes a Project, its Rollout, changed where a test wants that, and two Workspaces.
+func (i *installation) createObjects(change func(*v1alpha1.Rollout)) {
 	i.t.Helper()
 	steps := []v1alpha1.RolloutStep{
 		{Name: "dev", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "dev"}}},
 		{Name: "prod", Selector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}},
 	}
 	meta := metav1.ObjectMeta{Namespace: i.namespace, Name: "pay"}
-	objects := []client.Object{
-		&v1alpha1.Project{ObjectMeta: meta},
-		&v1alpha1.Rollout{ObjectMeta: meta, Spec: v1alpha1.RolloutSpec{ProjectRef: "pay", Strategy: v1alpha1.RolloutStrategy{Steps: steps}}},
+	rollout := &v1alpha1.Rollout{ObjectMeta: meta, Spec: v1alpha1.RolloutSpec{ProjectRef: "pay", Strategy: v1alpha1.RolloutStrategy{Steps: steps}}}
+	if change != nil {
+		change(rollout)
 	}
+	objects := []client.Object{&v1alpha1.Project{ObjectMeta: meta}, rollout}
 	for _, env := range []string{"dev", "prod"} {
 		w := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: env, Labels: map[string]string{"env": env}}}
 		w.Spec.ProjectRef.Name = "pay"
@@ -296,7 +298,7 @@ func TestServiceWithTwoReplicas(t *testing.T) {
 	i := install(t)
 	first, second := i.start(), i.start()
 	i.loadCertificates()
-	i.createObjects()
+	i.createObjects(nil)
 	key := client.ObjectKey{Namespace: i.namespace, Name: "pay"}
 	eventually(t, "that the refwatcher is missed", func() (any, bool) {
 		r := &v1alpha1.Rollout{}

@@ -144,7 +144,9 @@ type Pass struct {
 	// When it ended; absent while it goes on.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The commits it promotes.
-	Revisions     []*PinnedRevision `protobuf:"bytes,4,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	Revisions []*PinnedRevision `protobuf:"bytes,4,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	// How it ended, one of the API's pass results; empty while it goes on.
+	Result        string `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +207,13 @@ func (x *Pass) GetRevisions() []*PinnedRevision {
 		return x.Revisions
 	}
 	return nil
+}
+
+func (x *Pass) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
 }
 
 // PinnedRevision is the one commit that a pass uses for a repository and target revision.
@@ -287,7 +296,11 @@ type Step struct {
 	// When the pass reached it.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When it was done.
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// The approval by which the pass entered it; absent where it needed none, or has none yet.
+	Approval *StepApproval `protobuf:"bytes,8,opt,name=approval,proto3" json:"approval,omitempty"`
+	// Workspaces that failed and without which the pass goes on, the first of them.
+	PassedOver    []string `protobuf:"bytes,9,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,6 +384,75 @@ func (x *Step) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Step) GetApproval() *StepApproval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+func (x *Step) GetPassedOver() []string {
+	if x != nil {
+		return x.PassedOver
+	}
+	return nil
+}
+
+// StepApproval is the word of a person.
+type StepApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user name of who approved; "unknown" where the cluster does not say.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// When it was seen.
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepApproval) Reset() {
+	*x = StepApproval{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepApproval) ProtoMessage() {}
+
+func (x *StepApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
+func (*StepApproval) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *StepApproval) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *StepApproval) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // GetRolloutRequest names a Rollout.
 type GetRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -382,7 +464,7 @@ type GetRolloutRequest struct {
 
 func (x *GetRolloutRequest) Reset() {
 	*x = GetRolloutRequest{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[4]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +476,7 @@ func (x *GetRolloutRequest) String() string {
 func (*GetRolloutRequest) ProtoMessage() {}
 
 func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[4]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +489,7 @@ func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
 func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{4}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetRolloutRequest) GetRollout() *v1alpha1.ObjectRef {
@@ -428,7 +510,7 @@ type GetRolloutResponse struct {
 
 func (x *GetRolloutResponse) Reset() {
 	*x = GetRolloutResponse{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[5]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +522,7 @@ func (x *GetRolloutResponse) String() string {
 func (*GetRolloutResponse) ProtoMessage() {}
 
 func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[5]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +535,7 @@ func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
 func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{5}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetRolloutResponse) GetRollout() *Rollout {
@@ -478,7 +560,7 @@ type ListRolloutsRequest struct {
 
 func (x *ListRolloutsRequest) Reset() {
 	*x = ListRolloutsRequest{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[6]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +572,7 @@ func (x *ListRolloutsRequest) String() string {
 func (*ListRolloutsRequest) ProtoMessage() {}
 
 func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[6]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +585,7 @@ func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{6}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRolloutsRequest) GetNamespace() string {
@@ -540,7 +622,7 @@ type ListRolloutsResponse struct {
 
 func (x *ListRolloutsResponse) Reset() {
 	*x = ListRolloutsResponse{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[7]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +634,7 @@ func (x *ListRolloutsResponse) String() string {
 func (*ListRolloutsResponse) ProtoMessage() {}
 
 func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[7]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +647,7 @@ func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{7}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRolloutsResponse) GetRollouts() []*Rollout {
@@ -593,7 +675,7 @@ type WatchRolloutsRequest struct {
 
 func (x *WatchRolloutsRequest) Reset() {
 	*x = WatchRolloutsRequest{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[8]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +687,7 @@ func (x *WatchRolloutsRequest) String() string {
 func (*WatchRolloutsRequest) ProtoMessage() {}
 
 func (x *WatchRolloutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[8]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +700,7 @@ func (x *WatchRolloutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRolloutsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{8}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchRolloutsRequest) GetNamespace() string {
@@ -641,7 +723,7 @@ type WatchRolloutsResponse struct {
 
 func (x *WatchRolloutsResponse) Reset() {
 	*x = WatchRolloutsResponse{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[9]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +735,7 @@ func (x *WatchRolloutsResponse) String() string {
 func (*WatchRolloutsResponse) ProtoMessage() {}
 
 func (x *WatchRolloutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[9]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +748,7 @@ func (x *WatchRolloutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRolloutsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{9}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchRolloutsResponse) GetRollout() *Rollout {
@@ -694,7 +776,7 @@ type WatchRolloutRequest struct {
 
 func (x *WatchRolloutRequest) Reset() {
 	*x = WatchRolloutRequest{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +788,7 @@ func (x *WatchRolloutRequest) String() string {
 func (*WatchRolloutRequest) ProtoMessage() {}
 
 func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[10]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +801,7 @@ func (x *WatchRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutRequest.ProtoReflect.Descriptor instead.
 func (*WatchRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{10}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchRolloutRequest) GetRollout() *v1alpha1.ObjectRef {
@@ -744,7 +826,7 @@ type WatchRolloutResponse struct {
 
 func (x *WatchRolloutResponse) Reset() {
 	*x = WatchRolloutResponse{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +838,7 @@ func (x *WatchRolloutResponse) String() string {
 func (*WatchRolloutResponse) ProtoMessage() {}
 
 func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[11]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +851,7 @@ func (x *WatchRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRolloutResponse.ProtoReflect.Descriptor instead.
 func (*WatchRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{11}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchRolloutResponse) GetRollout() *Rollout {
@@ -793,6 +875,466 @@ func (x *WatchRolloutResponse) GetProgress() string {
 	return ""
 }
 
+// PauseRequest names a Rollout.
+type PauseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout       *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseRequest) Reset() {
+	*x = PauseRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseRequest) ProtoMessage() {}
+
+func (x *PauseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
+func (*PauseRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PauseRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// PauseResponse says that the hold is recorded.
+type PauseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseResponse) Reset() {
+	*x = PauseResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseResponse) ProtoMessage() {}
+
+func (x *PauseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
+func (*PauseResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{14}
+}
+
+// ResumeRequest names a Rollout.
+type ResumeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout       *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeRequest) Reset() {
+	*x = ResumeRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeRequest) ProtoMessage() {}
+
+func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ResumeRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// ResumeResponse says that the hold is gone.
+type ResumeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeResponse) Reset() {
+	*x = ResumeResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeResponse) ProtoMessage() {}
+
+func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{16}
+}
+
+// ApproveStepRequest approves a step.
+type ApproveStepRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Required. The pass that was seen, the value of status.pass.id.
+	PassId string `protobuf:"bytes,2,opt,name=pass_id,json=passId,proto3" json:"pass_id,omitempty"`
+	// Required. The name of the step that was seen.
+	Step          string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveStepRequest) Reset() {
+	*x = ApproveStepRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveStepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveStepRequest) ProtoMessage() {}
+
+func (x *ApproveStepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveStepRequest.ProtoReflect.Descriptor instead.
+func (*ApproveStepRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ApproveStepRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *ApproveStepRequest) GetPassId() string {
+	if x != nil {
+		return x.PassId
+	}
+	return ""
+}
+
+func (x *ApproveStepRequest) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+// ApproveStepResponse says that the approval is recorded.
+type ApproveStepResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveStepResponse) Reset() {
+	*x = ApproveStepResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveStepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveStepResponse) ProtoMessage() {}
+
+func (x *ApproveStepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveStepResponse.ProtoReflect.Descriptor instead.
+func (*ApproveStepResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{18}
+}
+
+// RetryStepRequest names a step.
+type RetryStepRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Required. The pass that was seen, the value of status.pass.id.
+	PassId string `protobuf:"bytes,2,opt,name=pass_id,json=passId,proto3" json:"pass_id,omitempty"`
+	// Required. The name of the step that was seen.
+	Step          string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryStepRequest) Reset() {
+	*x = RetryStepRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryStepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryStepRequest) ProtoMessage() {}
+
+func (x *RetryStepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryStepRequest.ProtoReflect.Descriptor instead.
+func (*RetryStepRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RetryStepRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *RetryStepRequest) GetPassId() string {
+	if x != nil {
+		return x.PassId
+	}
+	return ""
+}
+
+func (x *RetryStepRequest) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+// RetryStepResponse says that the command is recorded.
+type RetryStepResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryStepResponse) Reset() {
+	*x = RetryStepResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryStepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryStepResponse) ProtoMessage() {}
+
+func (x *RetryStepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryStepResponse.ProtoReflect.Descriptor instead.
+func (*RetryStepResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{20}
+}
+
+// AbortRequest names a pass.
+type AbortRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Rollout.
+	Rollout *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Required. The pass that was seen, the value of status.pass.id.
+	PassId        string `protobuf:"bytes,2,opt,name=pass_id,json=passId,proto3" json:"pass_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortRequest) Reset() {
+	*x = AbortRequest{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortRequest) ProtoMessage() {}
+
+func (x *AbortRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
+func (*AbortRequest) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AbortRequest) GetRollout() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *AbortRequest) GetPassId() string {
+	if x != nil {
+		return x.PassId
+	}
+	return ""
+}
+
+// AbortResponse says that the command is recorded.
+type AbortResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortResponse) Reset() {
+	*x = AbortResponse{}
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortResponse) ProtoMessage() {}
+
+func (x *AbortResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
+func (*AbortResponse) Descriptor() ([]byte, []int) {
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{22}
+}
+
 // ExplainRequest names a Rollout.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -804,7 +1346,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1358,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[12]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1371,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{12}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExplainRequest) GetRollout() *v1alpha1.ObjectRef {
@@ -854,7 +1396,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1408,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[13]
+	mi := &file_magos_rollout_v1alpha1_rollout_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1421,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{13}
+	return file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExplainResponse) GetSentence() string {
@@ -918,18 +1460,19 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\x05steps\x18\a \x03(\v2\x1c.magos.rollout.v1alpha1.StepR\x05steps\x12>\n" +
 	"\n" +
 	"conditions\x18\b \x03(\v2\x1e.magos.core.v1alpha1.ConditionR\n" +
-	"conditions\"\xd4\x01\n" +
+	"conditions\"\xec\x01\n" +
 	"\x04Pass\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x129\n" +
 	"\n" +
 	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
 	"\vfinished_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12D\n" +
-	"\trevisions\x18\x04 \x03(\v2&.magos.rollout.v1alpha1.PinnedRevisionR\trevisions\"p\n" +
+	"\trevisions\x18\x04 \x03(\v2&.magos.rollout.v1alpha1.PinnedRevisionR\trevisions\x12\x16\n" +
+	"\x06result\x18\x05 \x01(\tR\x06result\"p\n" +
 	"\x0ePinnedRevision\x12\x19\n" +
 	"\brepo_url\x18\x01 \x01(\tR\arepoUrl\x12'\n" +
 	"\x0ftarget_revision\x18\x02 \x01(\tR\x0etargetRevision\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\xf0\x01\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\xd3\x02\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x14\n" +
@@ -939,7 +1482,13 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
 	"\vfinished_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\"M\n" +
+	"finishedAt\x12@\n" +
+	"\bapproval\x18\b \x01(\v2$.magos.rollout.v1alpha1.StepApprovalR\bapproval\x12\x1f\n" +
+	"\vpassed_over\x18\t \x03(\tR\n" +
+	"passedOver\"J\n" +
+	"\fStepApproval\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"M\n" +
 	"\x11GetRolloutRequest\x128\n" +
 	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"O\n" +
 	"\x12GetRolloutResponse\x129\n" +
@@ -962,19 +1511,44 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\x14WatchRolloutResponse\x129\n" +
 	"\arollout\x18\x01 \x01(\v2\x1f.magos.rollout.v1alpha1.RolloutR\arollout\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x1a\n" +
-	"\bprogress\x18\x03 \x01(\tR\bprogress\"J\n" +
+	"\bprogress\x18\x03 \x01(\tR\bprogress\"H\n" +
+	"\fPauseRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"\x0f\n" +
+	"\rPauseResponse\"I\n" +
+	"\rResumeRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"\x10\n" +
+	"\x0eResumeResponse\"{\n" +
+	"\x12ApproveStepRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\x12\x17\n" +
+	"\apass_id\x18\x02 \x01(\tR\x06passId\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\tR\x04step\"\x15\n" +
+	"\x13ApproveStepResponse\"y\n" +
+	"\x10RetryStepRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\x12\x17\n" +
+	"\apass_id\x18\x02 \x01(\tR\x06passId\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\tR\x04step\"\x13\n" +
+	"\x11RetryStepResponse\"a\n" +
+	"\fAbortRequest\x128\n" +
+	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\x12\x17\n" +
+	"\apass_id\x18\x02 \x01(\tR\x06passId\"\x0f\n" +
+	"\rAbortResponse\"J\n" +
 	"\x0eExplainRequest\x128\n" +
 	"\arollout\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\arollout\"w\n" +
 	"\x0fExplainResponse\x12\x1a\n" +
 	"\bsentence\x18\x01 \x01(\tR\bsentence\x12/\n" +
 	"\x05chain\x18\x02 \x03(\v2\x19.magos.core.v1alpha1.FactR\x05chain\x12\x17\n" +
-	"\away_out\x18\x03 \x01(\tR\x06wayOut2\x99\x04\n" +
+	"\away_out\x18\x03 \x01(\tR\x06wayOut2\xe8\a\n" +
 	"\x0eRolloutService\x12c\n" +
 	"\n" +
 	"GetRollout\x12).magos.rollout.v1alpha1.GetRolloutRequest\x1a*.magos.rollout.v1alpha1.GetRolloutResponse\x12i\n" +
 	"\fListRollouts\x12+.magos.rollout.v1alpha1.ListRolloutsRequest\x1a,.magos.rollout.v1alpha1.ListRolloutsResponse\x12n\n" +
 	"\rWatchRollouts\x12,.magos.rollout.v1alpha1.WatchRolloutsRequest\x1a-.magos.rollout.v1alpha1.WatchRolloutsResponse0\x01\x12k\n" +
-	"\fWatchRollout\x12+.magos.rollout.v1alpha1.WatchRolloutRequest\x1a,.magos.rollout.v1alpha1.WatchRolloutResponse0\x01\x12Z\n" +
+	"\fWatchRollout\x12+.magos.rollout.v1alpha1.WatchRolloutRequest\x1a,.magos.rollout.v1alpha1.WatchRolloutResponse0\x01\x12T\n" +
+	"\x05Pause\x12$.magos.rollout.v1alpha1.PauseRequest\x1a%.magos.rollout.v1alpha1.PauseResponse\x12W\n" +
+	"\x06Resume\x12%.magos.rollout.v1alpha1.ResumeRequest\x1a&.magos.rollout.v1alpha1.ResumeResponse\x12f\n" +
+	"\vApproveStep\x12*.magos.rollout.v1alpha1.ApproveStepRequest\x1a+.magos.rollout.v1alpha1.ApproveStepResponse\x12`\n" +
+	"\tRetryStep\x12(.magos.rollout.v1alpha1.RetryStepRequest\x1a).magos.rollout.v1alpha1.RetryStepResponse\x12T\n" +
+	"\x05Abort\x12$.magos.rollout.v1alpha1.AbortRequest\x1a%.magos.rollout.v1alpha1.AbortResponse\x12Z\n" +
 	"\aExplain\x12&.magos.rollout.v1alpha1.ExplainRequest\x1a'.magos.rollout.v1alpha1.ExplainResponseB<Z:magosproject.io/gen/magos/rollout/v1alpha1;rolloutv1alpha1b\x06proto3"
 
 var (
@@ -989,60 +1563,88 @@ func file_magos_rollout_v1alpha1_rollout_proto_rawDescGZIP() []byte {
 	return file_magos_rollout_v1alpha1_rollout_proto_rawDescData
 }
 
-var file_magos_rollout_v1alpha1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_magos_rollout_v1alpha1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_magos_rollout_v1alpha1_rollout_proto_goTypes = []any{
 	(*Rollout)(nil),               // 0: magos.rollout.v1alpha1.Rollout
 	(*Pass)(nil),                  // 1: magos.rollout.v1alpha1.Pass
 	(*PinnedRevision)(nil),        // 2: magos.rollout.v1alpha1.PinnedRevision
 	(*Step)(nil),                  // 3: magos.rollout.v1alpha1.Step
-	(*GetRolloutRequest)(nil),     // 4: magos.rollout.v1alpha1.GetRolloutRequest
-	(*GetRolloutResponse)(nil),    // 5: magos.rollout.v1alpha1.GetRolloutResponse
-	(*ListRolloutsRequest)(nil),   // 6: magos.rollout.v1alpha1.ListRolloutsRequest
-	(*ListRolloutsResponse)(nil),  // 7: magos.rollout.v1alpha1.ListRolloutsResponse
-	(*WatchRolloutsRequest)(nil),  // 8: magos.rollout.v1alpha1.WatchRolloutsRequest
-	(*WatchRolloutsResponse)(nil), // 9: magos.rollout.v1alpha1.WatchRolloutsResponse
-	(*WatchRolloutRequest)(nil),   // 10: magos.rollout.v1alpha1.WatchRolloutRequest
-	(*WatchRolloutResponse)(nil),  // 11: magos.rollout.v1alpha1.WatchRolloutResponse
-	(*ExplainRequest)(nil),        // 12: magos.rollout.v1alpha1.ExplainRequest
-	(*ExplainResponse)(nil),       // 13: magos.rollout.v1alpha1.ExplainResponse
-	(*v1alpha1.ObjectRef)(nil),    // 14: magos.core.v1alpha1.ObjectRef
-	(*v1alpha1.Condition)(nil),    // 15: magos.core.v1alpha1.Condition
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*v1alpha1.Fact)(nil),         // 17: magos.core.v1alpha1.Fact
+	(*StepApproval)(nil),          // 4: magos.rollout.v1alpha1.StepApproval
+	(*GetRolloutRequest)(nil),     // 5: magos.rollout.v1alpha1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),    // 6: magos.rollout.v1alpha1.GetRolloutResponse
+	(*ListRolloutsRequest)(nil),   // 7: magos.rollout.v1alpha1.ListRolloutsRequest
+	(*ListRolloutsResponse)(nil),  // 8: magos.rollout.v1alpha1.ListRolloutsResponse
+	(*WatchRolloutsRequest)(nil),  // 9: magos.rollout.v1alpha1.WatchRolloutsRequest
+	(*WatchRolloutsResponse)(nil), // 10: magos.rollout.v1alpha1.WatchRolloutsResponse
+	(*WatchRolloutRequest)(nil),   // 11: magos.rollout.v1alpha1.WatchRolloutRequest
+	(*WatchRolloutResponse)(nil),  // 12: magos.rollout.v1alpha1.WatchRolloutResponse
+	(*PauseRequest)(nil),          // 13: magos.rollout.v1alpha1.PauseRequest
+	(*PauseResponse)(nil),         // 14: magos.rollout.v1alpha1.PauseResponse
+	(*ResumeRequest)(nil),         // 15: magos.rollout.v1alpha1.ResumeRequest
+	(*ResumeResponse)(nil),        // 16: magos.rollout.v1alpha1.ResumeResponse
+	(*ApproveStepRequest)(nil),    // 17: magos.rollout.v1alpha1.ApproveStepRequest
+	(*ApproveStepResponse)(nil),   // 18: magos.rollout.v1alpha1.ApproveStepResponse
+	(*RetryStepRequest)(nil),      // 19: magos.rollout.v1alpha1.RetryStepRequest
+	(*RetryStepResponse)(nil),     // 20: magos.rollout.v1alpha1.RetryStepResponse
+	(*AbortRequest)(nil),          // 21: magos.rollout.v1alpha1.AbortRequest
+	(*AbortResponse)(nil),         // 22: magos.rollout.v1alpha1.AbortResponse
+	(*ExplainRequest)(nil),        // 23: magos.rollout.v1alpha1.ExplainRequest
+	(*ExplainResponse)(nil),       // 24: magos.rollout.v1alpha1.ExplainResponse
+	(*v1alpha1.ObjectRef)(nil),    // 25: magos.core.v1alpha1.ObjectRef
+	(*v1alpha1.Condition)(nil),    // 26: magos.core.v1alpha1.Condition
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*v1alpha1.Fact)(nil),         // 28: magos.core.v1alpha1.Fact
 }
 var file_magos_rollout_v1alpha1_rollout_proto_depIdxs = []int32{
-	14, // 0: magos.rollout.v1alpha1.Rollout.ref:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 0: magos.rollout.v1alpha1.Rollout.ref:type_name -> magos.core.v1alpha1.ObjectRef
 	1,  // 1: magos.rollout.v1alpha1.Rollout.pass:type_name -> magos.rollout.v1alpha1.Pass
 	3,  // 2: magos.rollout.v1alpha1.Rollout.steps:type_name -> magos.rollout.v1alpha1.Step
-	15, // 3: magos.rollout.v1alpha1.Rollout.conditions:type_name -> magos.core.v1alpha1.Condition
-	16, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
-	16, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
+	26, // 3: magos.rollout.v1alpha1.Rollout.conditions:type_name -> magos.core.v1alpha1.Condition
+	27, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
+	27, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
 	2,  // 6: magos.rollout.v1alpha1.Pass.revisions:type_name -> magos.rollout.v1alpha1.PinnedRevision
-	16, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
-	16, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
-	14, // 9: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 10: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 11: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 12: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	14, // 13: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 14: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	14, // 15: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	17, // 16: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	4,  // 17: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
-	6,  // 18: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
-	8,  // 19: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
-	10, // 20: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
-	12, // 21: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
-	5,  // 22: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
-	7,  // 23: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
-	9,  // 24: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
-	11, // 25: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
-	13, // 26: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	27, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
+	27, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 9: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
+	27, // 10: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
+	25, // 11: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 12: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 13: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 14: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 15: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 16: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 17: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 18: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 19: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 20: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 21: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 22: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	28, // 23: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	5,  // 24: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
+	7,  // 25: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
+	9,  // 26: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
+	11, // 27: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
+	13, // 28: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
+	15, // 29: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
+	17, // 30: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
+	19, // 31: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
+	21, // 32: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
+	23, // 33: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
+	6,  // 34: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
+	8,  // 35: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
+	10, // 36: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
+	12, // 37: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
+	14, // 38: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
+	16, // 39: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
+	18, // 40: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
+	20, // 41: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
+	22, // 42: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
+	24, // 43: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
+	34, // [34:44] is the sub-list for method output_type
+	24, // [24:34] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_magos_rollout_v1alpha1_rollout_proto_init() }
@@ -1056,7 +1658,7 @@ func file_magos_rollout_v1alpha1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_rollout_v1alpha1_rollout_proto_rawDesc), len(file_magos_rollout_v1alpha1_rollout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

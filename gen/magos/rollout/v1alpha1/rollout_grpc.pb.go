@@ -25,6 +25,11 @@ const (
 	RolloutService_ListRollouts_FullMethodName  = "/magos.rollout.v1alpha1.RolloutService/ListRollouts"
 	RolloutService_WatchRollouts_FullMethodName = "/magos.rollout.v1alpha1.RolloutService/WatchRollouts"
 	RolloutService_WatchRollout_FullMethodName  = "/magos.rollout.v1alpha1.RolloutService/WatchRollout"
+	RolloutService_Pause_FullMethodName         = "/magos.rollout.v1alpha1.RolloutService/Pause"
+	RolloutService_Resume_FullMethodName        = "/magos.rollout.v1alpha1.RolloutService/Resume"
+	RolloutService_ApproveStep_FullMethodName   = "/magos.rollout.v1alpha1.RolloutService/ApproveStep"
+	RolloutService_RetryStep_FullMethodName     = "/magos.rollout.v1alpha1.RolloutService/RetryStep"
+	RolloutService_Abort_FullMethodName         = "/magos.rollout.v1alpha1.RolloutService/Abort"
 	RolloutService_Explain_FullMethodName       = "/magos.rollout.v1alpha1.RolloutService/Explain"
 )
 
@@ -32,7 +37,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RolloutService shows Rollouts.
+// RolloutService shows Rollouts and takes the commands of people. A command names the pass that the caller has seen, so that one that comes late does
+// nothing to a later pass. It is recorded as an annotation, which any replica writes; what comes of it shows in the Rollout.
 // Every RPC needs a token of audience magos-rollout. Without one: UNAUTHENTICATED. Without the right named
 // at the RPC: PERMISSION_DENIED, naming verb and resource. While Kubernetes cannot be asked: UNAVAILABLE.
 type RolloutServiceClient interface {
@@ -52,6 +58,28 @@ type RolloutServiceClient interface {
 	// May be called by: who may watch the rollouts of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
 	WatchRollout(ctx context.Context, in *WatchRolloutRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRolloutResponse], error)
+	// Pause holds a Rollout: nothing more is granted, and grants that have not started are taken back. What runs is let end.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), ABORTED (CONFLICT: the Rollout changed meanwhile; call again).
+	Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*PauseResponse, error)
+	// Resume lifts the hold of Pause.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (PAUSED_IN_SPEC: spec.paused holds it as well), ABORTED (CONFLICT).
+	Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error)
+	// ApproveStep lets the present pass enter the step that waits for it, in the caller's name.
+	// May be called by: who has the verb approve on the rollouts of the namespace.
+	// Idempotency key: pass_id and step. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS, OTHER_STEP: the metadata name
+	// the present ones; NOT_AWAITING_APPROVAL: the step waits for nobody), ABORTED (CONFLICT).
+	ApproveStep(ctx context.Context, in *ApproveStepRequest, opts ...grpc.CallOption) (*ApproveStepResponse, error)
+	// RetryStep tries the failed members of the present step again at once, and takes an abort back.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS, OTHER_STEP: the metadata name the present ones), ABORTED (CONFLICT).
+	RetryStep(ctx context.Context, in *RetryStepRequest, opts ...grpc.CallOption) (*RetryStepResponse, error)
+	// Abort ends the present pass: what has not started loses its grant, and what runs is let end. Nothing runs until a new commit or RetryStep.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotency key: pass_id. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS: the metadata name the present
+	// one), ABORTED (CONFLICT).
+	Abort(ctx context.Context, in *AbortRequest, opts ...grpc.CallOption) (*AbortResponse, error)
 	// Explain answers why a Rollout does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project and of the
 	// Workspace that the Rollout waits for.
 	// May be called by: who may list the workspaces of the namespace.
@@ -125,6 +153,56 @@ func (c *rolloutServiceClient) WatchRollout(ctx context.Context, in *WatchRollou
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RolloutService_WatchRolloutClient = grpc.ServerStreamingClient[WatchRolloutResponse]
 
+func (c *rolloutServiceClient) Pause(ctx context.Context, in *PauseRequest, opts ...grpc.CallOption) (*PauseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PauseResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Pause_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) Resume(ctx context.Context, in *ResumeRequest, opts ...grpc.CallOption) (*ResumeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Resume_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) ApproveStep(ctx context.Context, in *ApproveStepRequest, opts ...grpc.CallOption) (*ApproveStepResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApproveStepResponse)
+	err := c.cc.Invoke(ctx, RolloutService_ApproveStep_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) RetryStep(ctx context.Context, in *RetryStepRequest, opts ...grpc.CallOption) (*RetryStepResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryStepResponse)
+	err := c.cc.Invoke(ctx, RolloutService_RetryStep_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *rolloutServiceClient) Abort(ctx context.Context, in *AbortRequest, opts ...grpc.CallOption) (*AbortResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AbortResponse)
+	err := c.cc.Invoke(ctx, RolloutService_Abort_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *rolloutServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExplainResponse)
@@ -139,7 +217,8 @@ func (c *rolloutServiceClient) Explain(ctx context.Context, in *ExplainRequest, 
 // All implementations must embed UnimplementedRolloutServiceServer
 // for forward compatibility.
 //
-// RolloutService shows Rollouts.
+// RolloutService shows Rollouts and takes the commands of people. A command names the pass that the caller has seen, so that one that comes late does
+// nothing to a later pass. It is recorded as an annotation, which any replica writes; what comes of it shows in the Rollout.
 // Every RPC needs a token of audience magos-rollout. Without one: UNAUTHENTICATED. Without the right named
 // at the RPC: PERMISSION_DENIED, naming verb and resource. While Kubernetes cannot be asked: UNAVAILABLE.
 type RolloutServiceServer interface {
@@ -159,6 +238,28 @@ type RolloutServiceServer interface {
 	// May be called by: who may watch the rollouts of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND).
 	WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error
+	// Pause holds a Rollout: nothing more is granted, and grants that have not started are taken back. What runs is let end.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), ABORTED (CONFLICT: the Rollout changed meanwhile; call again).
+	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
+	// Resume lifts the hold of Pause.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (PAUSED_IN_SPEC: spec.paused holds it as well), ABORTED (CONFLICT).
+	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
+	// ApproveStep lets the present pass enter the step that waits for it, in the caller's name.
+	// May be called by: who has the verb approve on the rollouts of the namespace.
+	// Idempotency key: pass_id and step. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS, OTHER_STEP: the metadata name
+	// the present ones; NOT_AWAITING_APPROVAL: the step waits for nobody), ABORTED (CONFLICT).
+	ApproveStep(context.Context, *ApproveStepRequest) (*ApproveStepResponse, error)
+	// RetryStep tries the failed members of the present step again at once, and takes an abort back.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS, OTHER_STEP: the metadata name the present ones), ABORTED (CONFLICT).
+	RetryStep(context.Context, *RetryStepRequest) (*RetryStepResponse, error)
+	// Abort ends the present pass: what has not started loses its grant, and what runs is let end. Nothing runs until a new commit or RetryStep.
+	// May be called by: who has the verb steer on the rollouts of the namespace.
+	// Idempotency key: pass_id. Codes: INVALID_ARGUMENT, NOT_FOUND (ROLLOUT_NOT_FOUND), FAILED_PRECONDITION (OTHER_PASS: the metadata name the present
+	// one), ABORTED (CONFLICT).
+	Abort(context.Context, *AbortRequest) (*AbortResponse, error)
 	// Explain answers why a Rollout does not move: one sentence, the facts behind it, and what to do. The facts are also those of the Project and of the
 	// Workspace that the Rollout waits for.
 	// May be called by: who may list the workspaces of the namespace.
@@ -185,6 +286,21 @@ func (UnimplementedRolloutServiceServer) WatchRollouts(*WatchRolloutsRequest, gr
 }
 func (UnimplementedRolloutServiceServer) WatchRollout(*WatchRolloutRequest, grpc.ServerStreamingServer[WatchRolloutResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRollout not implemented")
+}
+func (UnimplementedRolloutServiceServer) Pause(context.Context, *PauseRequest) (*PauseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pause not implemented")
+}
+func (UnimplementedRolloutServiceServer) Resume(context.Context, *ResumeRequest) (*ResumeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Resume not implemented")
+}
+func (UnimplementedRolloutServiceServer) ApproveStep(context.Context, *ApproveStepRequest) (*ApproveStepResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApproveStep not implemented")
+}
+func (UnimplementedRolloutServiceServer) RetryStep(context.Context, *RetryStepRequest) (*RetryStepResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryStep not implemented")
+}
+func (UnimplementedRolloutServiceServer) Abort(context.Context, *AbortRequest) (*AbortResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Abort not implemented")
 }
 func (UnimplementedRolloutServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
@@ -268,6 +384,96 @@ func _RolloutService_WatchRollout_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RolloutService_WatchRolloutServer = grpc.ServerStreamingServer[WatchRolloutResponse]
 
+func _RolloutService_Pause_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PauseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Pause(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Pause_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Pause(ctx, req.(*PauseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_Resume_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Resume(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Resume_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Resume(ctx, req.(*ResumeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_ApproveStep_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApproveStepRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).ApproveStep(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_ApproveStep_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).ApproveStep(ctx, req.(*ApproveStepRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_RetryStep_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryStepRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).RetryStep(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_RetryStep_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).RetryStep(ctx, req.(*RetryStepRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RolloutService_Abort_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbortRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RolloutServiceServer).Abort(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RolloutService_Abort_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RolloutServiceServer).Abort(ctx, req.(*AbortRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _RolloutService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainRequest)
 	if err := dec(in); err != nil {
@@ -300,6 +506,26 @@ var RolloutService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRollouts",
 			Handler:    _RolloutService_ListRollouts_Handler,
+		},
+		{
+			MethodName: "Pause",
+			Handler:    _RolloutService_Pause_Handler,
+		},
+		{
+			MethodName: "Resume",
+			Handler:    _RolloutService_Resume_Handler,
+		},
+		{
+			MethodName: "ApproveStep",
+			Handler:    _RolloutService_ApproveStep_Handler,
+		},
+		{
+			MethodName: "RetryStep",
+			Handler:    _RolloutService_RetryStep_Handler,
+		},
+		{
+			MethodName: "Abort",
+			Handler:    _RolloutService_Abort_Handler,
 		},
 		{
 			MethodName: "Explain",

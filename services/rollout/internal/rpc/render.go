@@ -33,7 +33,7 @@ func renderPass(p *v1alpha1.RolloutPass) *pb.Pass {
 	if p == nil {
 		return nil
 	}
-	message := &pb.Pass{Id: p.ID, StartedAt: timestamppb.New(p.StartedAt.Time), FinishedAt: timestamp(p.FinishedAt)}
+	message := &pb.Pass{Id: p.ID, StartedAt: timestamppb.New(p.StartedAt.Time), FinishedAt: timestamp(p.FinishedAt), Result: string(p.Result)}
 	for _, r := range p.Revisions {
 		message.Revisions = append(message.Revisions, &pb.PinnedRevision{RepoUrl: r.RepoURL, TargetRevision: r.TargetRevision, Revision: r.Revision})
 	}
@@ -41,10 +41,14 @@ func renderPass(p *v1alpha1.RolloutPass) *pb.Pass {
 }
 
 func renderStep(s *v1alpha1.RolloutStepStatus) *pb.Step {
-	return &pb.Step{
+	message := &pb.Step{
 		Name: s.Name, Phase: string(s.Phase), Total: s.Total, Applied: s.Applied, Failed: s.Failed,
-		StartedAt: timestamp(s.StartedAt), FinishedAt: timestamp(s.FinishedAt),
+		StartedAt: timestamp(s.StartedAt), FinishedAt: timestamp(s.FinishedAt), PassedOver: s.PassedOver,
 	}
+	if s.Approval != nil {
+		message.Approval = &pb.StepApproval{By: s.Approval.By, At: timestamp(&s.Approval.At)}
+	}
+	return message
 }
 
 // progress is the state in one line, for people who follow it on a terminal.

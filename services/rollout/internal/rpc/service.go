@@ -1,4 +1,5 @@
-// Package rpc serves magos.rollout.v1alpha1.RolloutService from the cache. Handlers read; nothing here writes to Kubernetes.
+// Package rpc serves magos.rollout.v1alpha1.RolloutService on every replica. Queries are answered from the cache. A command
+// becomes an annotation, written on the object version that it was judged on; the reconciler obeys it and alone writes status.
 package rpc
 
 import (
@@ -23,8 +24,9 @@ import (
 )
 
 const (
-	maxPage  = 500
-	deadline = 10 * time.Second
+	maxPage         = 500
+	deadline        = 10 * time.Second
+	commandDeadline = 15 * time.Second
 )
 
 // Informer tells of every Rollout in the cache and of each change. A controller-runtime cache.Informer is one.
@@ -41,6 +43,10 @@ type Config struct {
 	Cached client.Reader
 	// Informer tells watchers of changes.
 	Informer Informer
+	// Live reads, past every cache, the Rollout that a command is about: a person acts on what they saw just now.
+	Live client.Reader
+	// Client writes annotations.
+	Client client.Client
 }
 
 // Service implements the RPCs.
@@ -66,11 +72,17 @@ func Rules() map[string]rpcserver.Rule {
 	}
 	all := func(request any) (string, string) { return request.(scoped).GetNamespace(), "" }
 	ofNamespace := func(request any) (string, string) { return request.(rolloutRequest).GetRollout().GetNamespace(), "" }
+	steer := rpcserver.Rule{Verb: "steer", Resource: "rollouts", Deadline: commandDeadline, Object: one}
 	return map[string]rpcserver.Rule{
 		pb.RolloutService_GetRollout_FullMethodName:    {Verb: "get", Resource: "rollouts", Deadline: deadline, Object: one},
 		pb.RolloutService_ListRollouts_FullMethodName:  {Verb: "list", Resource: "rollouts", Deadline: deadline, Object: all},
 		pb.RolloutService_WatchRollouts_FullMethodName: {Verb: "watch", Resource: "rollouts", Object: all},
 		pb.RolloutService_WatchRollout_FullMethodName:  {Verb: "watch", Resource: "rollouts", Object: one},
+		pb.RolloutService_Pause_FullMethodName:         steer,
+		pb.RolloutService_Resume_FullMethodName:        steer,
+		pb.RolloutService_RetryStep_FullMethodName:     steer,
+		pb.RolloutService_Abort_FullMethodName:         steer,
+		pb.RolloutService_ApproveStep_FullMethodName:   {Verb: "approve", Resource: "rollouts", Deadline: commandDeadline, Object: one},
 		// The chain tells of the Project's Workspaces.
 		pb.RolloutService_Explain_FullMethodName: {Verb: "list", Resource: "workspaces", Deadline: deadline, Object: ofNamespace},
 	}

@@ -114,7 +114,7 @@ func newService(t *testing.T, i *informer, rollouts ...*v1alpha1.Rollout) pb.Rol
 		builder.WithObjects(r)
 	}
 	c := builder.Build()
-	return dial(t, New(Config{Cached: c, Informer: i}))
+	return dial(t, New(Config{Cached: c, Informer: i, Live: c, Client: c}))
 }
 
 func TestGetRollout(t *testing.T) {
