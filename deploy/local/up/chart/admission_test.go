@@ -97,8 +97,8 @@ func testGrantWhole(t *testing.T, s installed) {
 		part := maps.Clone(grant())
 		delete(part, key)
 		refusal := whole
-		if key == magosv1alpha1.AnnotationGrantedRevision {
-			refusal = "" // Absent without a Rollout.
+		if key == magosv1alpha1.AnnotationGrantedRevision || key == magosv1alpha1.AnnotationGrantedAttempt {
+			refusal = "" // Absent without a Rollout, and before the first fresh attempt.
 		}
 		t.Run("without "+key, func(t *testing.T) { check(t, s.annotate(rollout, w, part, client.DryRunAll), refusal) })
 	}
