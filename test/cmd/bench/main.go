@@ -39,6 +39,7 @@ type figures struct {
 	WorkspaceRSSMB2000       *float64 `json:"workspace_rss_mb_2000,omitempty"`
 	StepAdvanceMS            *float64 `json:"step_advance_ms,omitempty"`
 	RolloutRequestsPerMember *float64 `json:"rollout_requests_per_member,omitempty"`
+	Foreign10000CostRatio    *float64 `json:"foreign_10000_cost_ratio,omitempty"`
 }
 
 // value is a figure, to three digits after the point.
