@@ -2,15 +2,18 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// KeyReference names one key of a Secret or ConfigMap in the same namespace.
+// KeyReference names one key of a Secret or ConfigMap in the same namespace. Both name and key are needed; rules ask for
+// them and not the schema, whose words would not say what to write.
+// +kubebuilder:validation:XValidation:rule="has(self.name) && size(self.name) > 0",message="name is missing: write the name of a Secret or ConfigMap in this namespace"
+// +kubebuilder:validation:XValidation:rule="has(self.key) && size(self.key) > 0",message="key is missing: write a key of the Secret or ConfigMap"
 type KeyReference struct {
-	// name of the Secret or ConfigMap.
+	// name of the Secret or ConfigMap. Required.
+	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self != ''",message="name is empty: write the name of a Secret or ConfigMap in this namespace"
 	Name string `json:"name"`
-	// key within it.
+	// key within it. Required.
+	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self != ''",message="key is empty: write a key of the Secret or ConfigMap"
 	Key string `json:"key"`
 	// optional leaves the variable out when the reference leads nowhere, instead of holding the Workspace back.
 	// +optional
@@ -50,11 +53,13 @@ type VariableSetSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
-	// variables of the set; each name once.
+	// variables of the set; each name once. The rule adds what to write to the API server's own refusal of a duplicate.
+	// Comparing more than 128 of the longest names would exceed what a rule may cost, and refuse the set for that.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:XValidation:rule="size(self) > 128 || [self.map(v, v.name)].all(names, names.all(n, names.indexOf(n) == names.lastIndexOf(n)))",message="two variables have the same name: write each name once in a VariableSet; to override a value, put it into a VariableSet that is named later in variableSetRef"
 	Variables []Variable `json:"variables,omitempty"`
 }
 

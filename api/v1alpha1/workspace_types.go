@@ -241,6 +241,10 @@ type WorkspaceRun struct {
 	// changes that the plan would make.
 	// +optional
 	Changes *Changes `json:"changes,omitempty"`
+	// warnings of the plan, such as variables that the module does not declare. They name variables and hold no values.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
 	// applyRequestedAt is recorded before the apply is asked for; from then on it is never asked for again.
 	// +optional
 	ApplyRequestedAt *metav1.Time `json:"applyRequestedAt,omitempty"`
@@ -276,7 +280,7 @@ type AwaitingApproval struct {
 	PlanDigest string `json:"planDigest"`
 	// since is when it began to wait.
 	Since metav1.Time `json:"since"`
-	// warnings tell what changed since the plan was made.
+	// warnings are those of the plan, then what changed since it was made.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`

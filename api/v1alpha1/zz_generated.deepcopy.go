@@ -1017,6 +1017,11 @@ func (in *WorkspaceRun) DeepCopyInto(out *WorkspaceRun) {
 		*out = new(Changes)
 		**out = **in
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ApplyRequestedAt != nil {
 		in, out := &in.ApplyRequestedAt, &out.ApplyRequestedAt
 		*out = (*in).DeepCopy()

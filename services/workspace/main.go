@@ -60,6 +60,7 @@ func setUp(ctx context.Context, config *Config, kit *service.Kit) error {
 	if err := controller.SetUp(mgr, workspaces, sets, hints.Channel(), config.Workers); err != nil {
 		return err
 	}
-	handlers := rpc.New(rpc.Config{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient()})
+	handlers := rpc.New(rpc.Config{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(),
+		Variables: controller.Variables{Reader: mgr.GetCache(), Objects: objects}})
 	return kit.Serve(rpc.Rules(), func(r grpc.ServiceRegistrar) { pb.RegisterWorkspaceServiceServer(r, handlers) })
 }

@@ -3,6 +3,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,13 +140,18 @@ func TestWhatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.T) {
 		"a reference to two things":                {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": secretRef, "configMapKeyRef": secretRef}}), "write secretKeyRef or configMapKeyRef"},
 		"a reference to nothing":                   {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{}}), "write secretKeyRef or configMapKeyRef"},
 		"a reference into another namespace":       {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": "k", "namespace": "kube-system"}}}), "unknown field"},
-		"one variable twice":                       {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1"}, map[string]any{"name": "a", "value": "2"}), "Duplicate value"},
+		"one variable twice":                       {"variableset", "spec.variables", variables(map[string]any{"name": "a", "value": "1"}, map[string]any{"name": "a", "value": "2"}), "write each name once in a VariableSet"},
+		"one variable twice, far apart":            {"variableset", "spec.variables", append(manyVariables(127), map[string]any{"name": manyVariables(1)[0].(map[string]any)["name"], "value": "2"}), "write each name once in a VariableSet"},
+		"one variable twice among very many":       {"variableset", "spec.variables", append(manyVariables(511), map[string]any{"name": manyVariables(1)[0].(map[string]any)["name"], "value": "2"}), "Duplicate value"},
 		"a name that begins with a digit":          {"variableset", "spec.variables", variables(map[string]any{"name": "1a", "value": "1"}), "not a Terraform identifier"},
 		"a name with a dot":                        {"variableset", "spec.variables", variables(map[string]any{"name": "my-key.name", "value": "1"}), "not a Terraform identifier"},
 		"a name that is not ASCII":                 {"variableset", "spec.variables", variables(map[string]any{"name": "größe", "value": "1"}), "not a Terraform identifier"},
 		"an empty name":                            {"variableset", "spec.variables", variables(map[string]any{"name": "", "value": "1"}), "not a Terraform identifier"},
 		"a name with a line break":                 {"variableset", "spec.variables", variables(map[string]any{"name": "a\nb", "value": "1"}), "not a Terraform identifier"},
-		"a reference without a key":                {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": ""}}}), "key is empty"},
+		"a reference without a key":                {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s", "key": ""}}}), "write a key of the Secret or ConfigMap"},
+		"a reference that leaves the key out":      {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "s"}}}), "write a key of the Secret or ConfigMap"},
+		"a reference that leaves the name out":     {"variableset", "spec.variables", variables(map[string]any{"name": "a", "valueFrom": map[string]any{"configMapKeyRef": map[string]any{"key": "k"}}}), "write the name of a Secret or ConfigMap"},
+		"a variable that leaves the name out":      {"variableset", "spec.variables", variables(map[string]any{"value": "1"}), "spec.variables[0].name: Required value"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -159,6 +165,31 @@ func TestWhatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.T) {
 				t.Errorf("%s = %v was refused with\n  %v\nwhich does not say %q", tc.path, tc.value, err, tc.message)
 			}
 		})
+	}
+}
+
+// manyVariables are n variables with the longest of names, which differ at the end alone.
+func manyVariables(n int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = map[string]any{"name": fmt.Sprintf("%s%04d", strings.Repeat("n", 124), i), "value": "1"}
+	}
+	return list
+}
+
+// TestAFullVariableSetIsAccepted: a rule that costs too much would refuse what it has nothing against.
+func TestAFullVariableSetIsAccepted(t *testing.T) {
+	c := newClient(t)
+	obj := load(t, "variableset")
+	for _, n := range []int{128, 512} {
+		set(t, obj, "spec.variables", manyVariables(n))
+		if err := create(c, obj); err != nil {
+			t.Errorf("%d variables: %v", n, err)
+		}
+	}
+	set(t, obj, "spec.variables", manyVariables(513))
+	if err := create(c, obj); err == nil || !strings.Contains(err.Error(), "must have at most 512 items") {
+		t.Errorf("513 variables: %v", err)
 	}
 }
 

@@ -730,7 +730,9 @@ type PlanResult struct {
 	// The addresses of resources that somebody changed or removed since the last apply, as the tool found them; at most 20 and about 700 bytes of them.
 	DriftedResources []string `protobuf:"bytes,6,rep,name=drifted_resources,json=driftedResources,proto3" json:"drifted_resources,omitempty"`
 	// How many such resources there are.
-	DriftedTotal  int32 `protobuf:"varint,7,opt,name=drifted_total,json=driftedTotal,proto3" json:"drifted_total,omitempty"`
+	DriftedTotal int32 `protobuf:"varint,7,opt,name=drifted_total,json=driftedTotal,proto3" json:"drifted_total,omitempty"`
+	// What a person should know before it is applied, such as variables that the module does not declare. They hold names and no values.
+	Warnings      []string `protobuf:"bytes,8,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -812,6 +814,13 @@ func (x *PlanResult) GetDriftedTotal() int32 {
 		return x.DriftedTotal
 	}
 	return 0
+}
+
+func (x *PlanResult) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // Run is what is known of one phase of a run.
@@ -1714,7 +1723,7 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
 	"\x10StartRunResponse\x12,\n" +
-	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"\x97\x02\n" +
+	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"\xb3\x02\n" +
 	"\n" +
 	"PlanResult\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x14\n" +
@@ -1725,7 +1734,8 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"reviewable\x121\n" +
 	"\x14unreviewable_because\x18\x05 \x01(\tR\x13unreviewableBecause\x12+\n" +
 	"\x11drifted_resources\x18\x06 \x03(\tR\x10driftedResources\x12#\n" +
-	"\rdrifted_total\x18\a \x01(\x05R\fdriftedTotal\"\xbf\x03\n" +
+	"\rdrifted_total\x18\a \x01(\x05R\fdriftedTotal\x12\x1a\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xbf\x03\n" +
 	"\x03Run\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.magos.runner.v1alpha1.RunStateR\x05state\x12\x16\n" +

@@ -254,7 +254,9 @@ type Run struct {
 	// The digest of the sealed plan.
 	PlanDigest string `protobuf:"bytes,8,opt,name=plan_digest,json=planDigest,proto3" json:"plan_digest,omitempty"`
 	// What the plan would change.
-	Changes       *v1alpha1.Changes `protobuf:"bytes,9,opt,name=changes,proto3" json:"changes,omitempty"`
+	Changes *v1alpha1.Changes `protobuf:"bytes,9,opt,name=changes,proto3" json:"changes,omitempty"`
+	// What a person should know of the plan, such as variables that the module does not declare. They hold names and no values.
+	Warnings      []string `protobuf:"bytes,10,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +350,13 @@ func (x *Run) GetPlanDigest() string {
 func (x *Run) GetChanges() *v1alpha1.Changes {
 	if x != nil {
 		return x.Changes
+	}
+	return nil
+}
+
+func (x *Run) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -682,6 +691,298 @@ func (x *WatchWorkspacesResponse) GetDeleted() bool {
 	return false
 }
 
+// ResolveVariablesRequest names a Workspace.
+type ResolveVariablesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The Workspace.
+	Workspace     *v1alpha1.ObjectRef `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveVariablesRequest) Reset() {
+	*x = ResolveVariablesRequest{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveVariablesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveVariablesRequest) ProtoMessage() {}
+
+func (x *ResolveVariablesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveVariablesRequest.ProtoReflect.Descriptor instead.
+func (*ResolveVariablesRequest) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ResolveVariablesRequest) GetWorkspace() *v1alpha1.ObjectRef {
+	if x != nil {
+		return x.Workspace
+	}
+	return nil
+}
+
+// ResolveVariablesResponse says where variables come from as the cluster is now; a run that has begun has those of its beginning.
+type ResolveVariablesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The variables that VariableSets define, by name.
+	Variables []*ResolvedVariable `protobuf:"bytes,1,rep,name=variables,proto3" json:"variables,omitempty"`
+	// The file of the repository whose values all of them win over, as terraform.tfvars and *.auto.tfvars; empty for none. What it defines is known in the run only.
+	TfvarsPath string `protobuf:"bytes,2,opt,name=tfvars_path,json=tfvarsPath,proto3" json:"tfvars_path,omitempty"`
+	// The VariableSets that are named and do not exist. While there are any, nothing runs.
+	MissingVariableSets []string `protobuf:"bytes,3,rep,name=missing_variable_sets,json=missingVariableSets,proto3" json:"missing_variable_sets,omitempty"`
+	// Whether the Project does not exist. Its VariableSets are unknown then, and nothing runs.
+	ProjectMissing bool `protobuf:"varint,4,opt,name=project_missing,json=projectMissing,proto3" json:"project_missing,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ResolveVariablesResponse) Reset() {
+	*x = ResolveVariablesResponse{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveVariablesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveVariablesResponse) ProtoMessage() {}
+
+func (x *ResolveVariablesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveVariablesResponse.ProtoReflect.Descriptor instead.
+func (*ResolveVariablesResponse) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ResolveVariablesResponse) GetVariables() []*ResolvedVariable {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *ResolveVariablesResponse) GetTfvarsPath() string {
+	if x != nil {
+		return x.TfvarsPath
+	}
+	return ""
+}
+
+func (x *ResolveVariablesResponse) GetMissingVariableSets() []string {
+	if x != nil {
+		return x.MissingVariableSets
+	}
+	return nil
+}
+
+func (x *ResolveVariablesResponse) GetProjectMissing() bool {
+	if x != nil {
+		return x.ProjectMissing
+	}
+	return false
+}
+
+// ResolvedVariable is one input variable.
+type ResolvedVariable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where its value comes from.
+	Source *VariableSource `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// The sources that would give it a value if it were not for those before, the nearest first.
+	Shadows []*VariableSource `protobuf:"bytes,3,rep,name=shadows,proto3" json:"shadows,omitempty"`
+	// Whether the source has a value: false for an optional reference that leads nowhere, and for what unresolved_reason explains.
+	HasValue bool `protobuf:"varint,4,opt,name=has_value,json=hasValue,proto3" json:"has_value,omitempty"`
+	// Why a source that is not optional has no value: ResourceNotFound, KeyNotFound or Forbidden; empty where it has one, or need not.
+	UnresolvedReason string `protobuf:"bytes,5,opt,name=unresolved_reason,json=unresolvedReason,proto3" json:"unresolved_reason,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ResolvedVariable) Reset() {
+	*x = ResolvedVariable{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedVariable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedVariable) ProtoMessage() {}
+
+func (x *ResolvedVariable) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedVariable.ProtoReflect.Descriptor instead.
+func (*ResolvedVariable) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ResolvedVariable) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResolvedVariable) GetSource() *VariableSource {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *ResolvedVariable) GetShadows() []*VariableSource {
+	if x != nil {
+		return x.Shadows
+	}
+	return nil
+}
+
+func (x *ResolvedVariable) GetHasValue() bool {
+	if x != nil {
+		return x.HasValue
+	}
+	return false
+}
+
+func (x *ResolvedVariable) GetUnresolvedReason() string {
+	if x != nil {
+		return x.UnresolvedReason
+	}
+	return ""
+}
+
+// VariableSource is one entry of a VariableSet. For a literal, object and key are empty.
+type VariableSource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The VariableSet.
+	VariableSet string `protobuf:"bytes,1,opt,name=variable_set,json=variableSet,proto3" json:"variable_set,omitempty"`
+	// Who names the VariableSet: Project or Workspace.
+	NamedBy string `protobuf:"bytes,2,opt,name=named_by,json=namedBy,proto3" json:"named_by,omitempty"`
+	// Where the value is: Literal, Secret or ConfigMap.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The name of the Secret or ConfigMap.
+	Object string `protobuf:"bytes,4,opt,name=object,proto3" json:"object,omitempty"`
+	// The key within it.
+	Key string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
+	// Whether the variable is left out while there is no such object or key.
+	Optional      bool `protobuf:"varint,6,opt,name=optional,proto3" json:"optional,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VariableSource) Reset() {
+	*x = VariableSource{}
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VariableSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VariableSource) ProtoMessage() {}
+
+func (x *VariableSource) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VariableSource.ProtoReflect.Descriptor instead.
+func (*VariableSource) Descriptor() ([]byte, []int) {
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *VariableSource) GetVariableSet() string {
+	if x != nil {
+		return x.VariableSet
+	}
+	return ""
+}
+
+func (x *VariableSource) GetNamedBy() string {
+	if x != nil {
+		return x.NamedBy
+	}
+	return ""
+}
+
+func (x *VariableSource) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *VariableSource) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *VariableSource) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *VariableSource) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
+}
+
 // RequestReconcileRequest asks for a run.
 type RequestReconcileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -695,7 +996,7 @@ type RequestReconcileRequest struct {
 
 func (x *RequestReconcileRequest) Reset() {
 	*x = RequestReconcileRequest{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[9]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +1008,7 @@ func (x *RequestReconcileRequest) String() string {
 func (*RequestReconcileRequest) ProtoMessage() {}
 
 func (x *RequestReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[9]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +1021,7 @@ func (x *RequestReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReconcileRequest.ProtoReflect.Descriptor instead.
 func (*RequestReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{9}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestReconcileRequest) GetWorkspace() *v1alpha1.ObjectRef {
@@ -746,7 +1047,7 @@ type RequestReconcileResponse struct {
 
 func (x *RequestReconcileResponse) Reset() {
 	*x = RequestReconcileResponse{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[10]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +1059,7 @@ func (x *RequestReconcileResponse) String() string {
 func (*RequestReconcileResponse) ProtoMessage() {}
 
 func (x *RequestReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[10]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +1072,7 @@ func (x *RequestReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReconcileResponse.ProtoReflect.Descriptor instead.
 func (*RequestReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{10}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{14}
 }
 
 // ApproveRunRequest approves a plan.
@@ -789,7 +1090,7 @@ type ApproveRunRequest struct {
 
 func (x *ApproveRunRequest) Reset() {
 	*x = ApproveRunRequest{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[11]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +1102,7 @@ func (x *ApproveRunRequest) String() string {
 func (*ApproveRunRequest) ProtoMessage() {}
 
 func (x *ApproveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[11]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +1115,7 @@ func (x *ApproveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRunRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRunRequest) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{11}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ApproveRunRequest) GetWorkspace() *v1alpha1.ObjectRef {
@@ -847,7 +1148,7 @@ type ApproveRunResponse struct {
 
 func (x *ApproveRunResponse) Reset() {
 	*x = ApproveRunResponse{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[12]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +1160,7 @@ func (x *ApproveRunResponse) String() string {
 func (*ApproveRunResponse) ProtoMessage() {}
 
 func (x *ApproveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[12]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +1173,7 @@ func (x *ApproveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRunResponse.ProtoReflect.Descriptor instead.
 func (*ApproveRunResponse) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{12}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{16}
 }
 
 // CancelRunRequest ends a run.
@@ -888,7 +1189,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1201,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[13]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1214,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{13}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelRunRequest) GetWorkspace() *v1alpha1.ObjectRef {
@@ -939,7 +1240,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1252,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[14]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1265,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{14}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{18}
 }
 
 // ExplainRequest names a Workspace.
@@ -978,7 +1279,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1291,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[15]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1304,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{15}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExplainRequest) GetWorkspace() *v1alpha1.ObjectRef {
@@ -1028,7 +1329,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1341,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[16]
+	mi := &file_magos_workspace_v1alpha1_workspace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1354,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{16}
+	return file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExplainResponse) GetSentence() string {
@@ -1101,7 +1402,7 @@ const file_magos_workspace_v1alpha1_workspace_proto_rawDesc = "" +
 	"\x04Want\x12\x18\n" +
 	"\atrigger\x18\x01 \x01(\tR\atrigger\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xc6\x02\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xe2\x02\n" +
 	"\x03Run\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\atrigger\x18\x02 \x01(\tR\atrigger\x12\x12\n" +
@@ -1114,7 +1415,9 @@ const file_magos_workspace_v1alpha1_workspace_proto_rawDesc = "" +
 	"finishedAt\x12\x1f\n" +
 	"\vplan_digest\x18\b \x01(\tR\n" +
 	"planDigest\x126\n" +
-	"\achanges\x18\t \x01(\v2\x1c.magos.core.v1alpha1.ChangesR\achanges\"S\n" +
+	"\achanges\x18\t \x01(\v2\x1c.magos.core.v1alpha1.ChangesR\achanges\x12\x1a\n" +
+	"\bwarnings\x18\n" +
+	" \x03(\tR\bwarnings\"S\n" +
 	"\x13GetWorkspaceRequest\x12<\n" +
 	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"Y\n" +
 	"\x14GetWorkspaceResponse\x12A\n" +
@@ -1135,7 +1438,28 @@ const file_magos_workspace_v1alpha1_workspace_proto_rawDesc = "" +
 	"\aproject\x18\x02 \x01(\tR\aproject\"v\n" +
 	"\x17WatchWorkspacesResponse\x12A\n" +
 	"\tworkspace\x18\x01 \x01(\v2#.magos.workspace.v1alpha1.WorkspaceR\tworkspace\x12\x18\n" +
-	"\adeleted\x18\x02 \x01(\bR\adeleted\"v\n" +
+	"\adeleted\x18\x02 \x01(\bR\adeleted\"W\n" +
+	"\x17ResolveVariablesRequest\x12<\n" +
+	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"\xe2\x01\n" +
+	"\x18ResolveVariablesResponse\x12H\n" +
+	"\tvariables\x18\x01 \x03(\v2*.magos.workspace.v1alpha1.ResolvedVariableR\tvariables\x12\x1f\n" +
+	"\vtfvars_path\x18\x02 \x01(\tR\n" +
+	"tfvarsPath\x122\n" +
+	"\x15missing_variable_sets\x18\x03 \x03(\tR\x13missingVariableSets\x12'\n" +
+	"\x0fproject_missing\x18\x04 \x01(\bR\x0eprojectMissing\"\xf6\x01\n" +
+	"\x10ResolvedVariable\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
+	"\x06source\x18\x02 \x01(\v2(.magos.workspace.v1alpha1.VariableSourceR\x06source\x12B\n" +
+	"\ashadows\x18\x03 \x03(\v2(.magos.workspace.v1alpha1.VariableSourceR\ashadows\x12\x1b\n" +
+	"\thas_value\x18\x04 \x01(\bR\bhasValue\x12+\n" +
+	"\x11unresolved_reason\x18\x05 \x01(\tR\x10unresolvedReason\"\xa8\x01\n" +
+	"\x0eVariableSource\x12!\n" +
+	"\fvariable_set\x18\x01 \x01(\tR\vvariableSet\x12\x19\n" +
+	"\bnamed_by\x18\x02 \x01(\tR\anamedBy\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06object\x18\x04 \x01(\tR\x06object\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\x12\x1a\n" +
+	"\boptional\x18\x06 \x01(\bR\boptional\"v\n" +
 	"\x17RequestReconcileRequest\x12<\n" +
 	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\x12\x1d\n" +
 	"\n" +
@@ -1156,11 +1480,12 @@ const file_magos_workspace_v1alpha1_workspace_proto_rawDesc = "" +
 	"\x0fExplainResponse\x12\x1a\n" +
 	"\bsentence\x18\x01 \x01(\tR\bsentence\x12/\n" +
 	"\x05chain\x18\x02 \x03(\v2\x19.magos.core.v1alpha1.FactR\x05chain\x12\x17\n" +
-	"\away_out\x18\x03 \x01(\tR\x06wayOut2\x9a\x06\n" +
+	"\away_out\x18\x03 \x01(\tR\x06wayOut2\x95\a\n" +
 	"\x10WorkspaceService\x12m\n" +
 	"\fGetWorkspace\x12-.magos.workspace.v1alpha1.GetWorkspaceRequest\x1a..magos.workspace.v1alpha1.GetWorkspaceResponse\x12s\n" +
 	"\x0eListWorkspaces\x12/.magos.workspace.v1alpha1.ListWorkspacesRequest\x1a0.magos.workspace.v1alpha1.ListWorkspacesResponse\x12x\n" +
 	"\x0fWatchWorkspaces\x120.magos.workspace.v1alpha1.WatchWorkspacesRequest\x1a1.magos.workspace.v1alpha1.WatchWorkspacesResponse0\x01\x12y\n" +
+	"\x10ResolveVariables\x121.magos.workspace.v1alpha1.ResolveVariablesRequest\x1a2.magos.workspace.v1alpha1.ResolveVariablesResponse\x12y\n" +
 	"\x10RequestReconcile\x121.magos.workspace.v1alpha1.RequestReconcileRequest\x1a2.magos.workspace.v1alpha1.RequestReconcileResponse\x12g\n" +
 	"\n" +
 	"ApproveRun\x12+.magos.workspace.v1alpha1.ApproveRunRequest\x1a,.magos.workspace.v1alpha1.ApproveRunResponse\x12d\n" +
@@ -1179,7 +1504,7 @@ func file_magos_workspace_v1alpha1_workspace_proto_rawDescGZIP() []byte {
 	return file_magos_workspace_v1alpha1_workspace_proto_rawDescData
 }
 
-var file_magos_workspace_v1alpha1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_magos_workspace_v1alpha1_workspace_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_magos_workspace_v1alpha1_workspace_proto_goTypes = []any{
 	(*Workspace)(nil),                // 0: magos.workspace.v1alpha1.Workspace
 	(*Want)(nil),                     // 1: magos.workspace.v1alpha1.Want
@@ -1190,59 +1515,69 @@ var file_magos_workspace_v1alpha1_workspace_proto_goTypes = []any{
 	(*ListWorkspacesResponse)(nil),   // 6: magos.workspace.v1alpha1.ListWorkspacesResponse
 	(*WatchWorkspacesRequest)(nil),   // 7: magos.workspace.v1alpha1.WatchWorkspacesRequest
 	(*WatchWorkspacesResponse)(nil),  // 8: magos.workspace.v1alpha1.WatchWorkspacesResponse
-	(*RequestReconcileRequest)(nil),  // 9: magos.workspace.v1alpha1.RequestReconcileRequest
-	(*RequestReconcileResponse)(nil), // 10: magos.workspace.v1alpha1.RequestReconcileResponse
-	(*ApproveRunRequest)(nil),        // 11: magos.workspace.v1alpha1.ApproveRunRequest
-	(*ApproveRunResponse)(nil),       // 12: magos.workspace.v1alpha1.ApproveRunResponse
-	(*CancelRunRequest)(nil),         // 13: magos.workspace.v1alpha1.CancelRunRequest
-	(*CancelRunResponse)(nil),        // 14: magos.workspace.v1alpha1.CancelRunResponse
-	(*ExplainRequest)(nil),           // 15: magos.workspace.v1alpha1.ExplainRequest
-	(*ExplainResponse)(nil),          // 16: magos.workspace.v1alpha1.ExplainResponse
-	(*v1alpha1.WorkspaceRef)(nil),    // 17: magos.core.v1alpha1.WorkspaceRef
-	(*v1alpha1.Condition)(nil),       // 18: magos.core.v1alpha1.Condition
-	(*timestamppb.Timestamp)(nil),    // 19: google.protobuf.Timestamp
-	(*v1alpha1.Changes)(nil),         // 20: magos.core.v1alpha1.Changes
-	(*v1alpha1.ObjectRef)(nil),       // 21: magos.core.v1alpha1.ObjectRef
-	(*v1alpha1.Fact)(nil),            // 22: magos.core.v1alpha1.Fact
+	(*ResolveVariablesRequest)(nil),  // 9: magos.workspace.v1alpha1.ResolveVariablesRequest
+	(*ResolveVariablesResponse)(nil), // 10: magos.workspace.v1alpha1.ResolveVariablesResponse
+	(*ResolvedVariable)(nil),         // 11: magos.workspace.v1alpha1.ResolvedVariable
+	(*VariableSource)(nil),           // 12: magos.workspace.v1alpha1.VariableSource
+	(*RequestReconcileRequest)(nil),  // 13: magos.workspace.v1alpha1.RequestReconcileRequest
+	(*RequestReconcileResponse)(nil), // 14: magos.workspace.v1alpha1.RequestReconcileResponse
+	(*ApproveRunRequest)(nil),        // 15: magos.workspace.v1alpha1.ApproveRunRequest
+	(*ApproveRunResponse)(nil),       // 16: magos.workspace.v1alpha1.ApproveRunResponse
+	(*CancelRunRequest)(nil),         // 17: magos.workspace.v1alpha1.CancelRunRequest
+	(*CancelRunResponse)(nil),        // 18: magos.workspace.v1alpha1.CancelRunResponse
+	(*ExplainRequest)(nil),           // 19: magos.workspace.v1alpha1.ExplainRequest
+	(*ExplainResponse)(nil),          // 20: magos.workspace.v1alpha1.ExplainResponse
+	(*v1alpha1.WorkspaceRef)(nil),    // 21: magos.core.v1alpha1.WorkspaceRef
+	(*v1alpha1.Condition)(nil),       // 22: magos.core.v1alpha1.Condition
+	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
+	(*v1alpha1.Changes)(nil),         // 24: magos.core.v1alpha1.Changes
+	(*v1alpha1.ObjectRef)(nil),       // 25: magos.core.v1alpha1.ObjectRef
+	(*v1alpha1.Fact)(nil),            // 26: magos.core.v1alpha1.Fact
 }
 var file_magos_workspace_v1alpha1_workspace_proto_depIdxs = []int32{
-	17, // 0: magos.workspace.v1alpha1.Workspace.ref:type_name -> magos.core.v1alpha1.WorkspaceRef
+	21, // 0: magos.workspace.v1alpha1.Workspace.ref:type_name -> magos.core.v1alpha1.WorkspaceRef
 	1,  // 1: magos.workspace.v1alpha1.Workspace.wants:type_name -> magos.workspace.v1alpha1.Want
 	2,  // 2: magos.workspace.v1alpha1.Workspace.run:type_name -> magos.workspace.v1alpha1.Run
-	18, // 3: magos.workspace.v1alpha1.Workspace.conditions:type_name -> magos.core.v1alpha1.Condition
-	19, // 4: magos.workspace.v1alpha1.Workspace.next_reconcile_at:type_name -> google.protobuf.Timestamp
-	19, // 5: magos.workspace.v1alpha1.Want.since:type_name -> google.protobuf.Timestamp
-	19, // 6: magos.workspace.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
-	19, // 7: magos.workspace.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	20, // 8: magos.workspace.v1alpha1.Run.changes:type_name -> magos.core.v1alpha1.Changes
-	21, // 9: magos.workspace.v1alpha1.GetWorkspaceRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	22, // 3: magos.workspace.v1alpha1.Workspace.conditions:type_name -> magos.core.v1alpha1.Condition
+	23, // 4: magos.workspace.v1alpha1.Workspace.next_reconcile_at:type_name -> google.protobuf.Timestamp
+	23, // 5: magos.workspace.v1alpha1.Want.since:type_name -> google.protobuf.Timestamp
+	23, // 6: magos.workspace.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
+	23, // 7: magos.workspace.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	24, // 8: magos.workspace.v1alpha1.Run.changes:type_name -> magos.core.v1alpha1.Changes
+	25, // 9: magos.workspace.v1alpha1.GetWorkspaceRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
 	0,  // 10: magos.workspace.v1alpha1.GetWorkspaceResponse.workspace:type_name -> magos.workspace.v1alpha1.Workspace
 	0,  // 11: magos.workspace.v1alpha1.ListWorkspacesResponse.workspaces:type_name -> magos.workspace.v1alpha1.Workspace
 	0,  // 12: magos.workspace.v1alpha1.WatchWorkspacesResponse.workspace:type_name -> magos.workspace.v1alpha1.Workspace
-	21, // 13: magos.workspace.v1alpha1.RequestReconcileRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	21, // 14: magos.workspace.v1alpha1.ApproveRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	21, // 15: magos.workspace.v1alpha1.CancelRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	21, // 16: magos.workspace.v1alpha1.ExplainRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	22, // 17: magos.workspace.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	3,  // 18: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:input_type -> magos.workspace.v1alpha1.GetWorkspaceRequest
-	5,  // 19: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:input_type -> magos.workspace.v1alpha1.ListWorkspacesRequest
-	7,  // 20: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:input_type -> magos.workspace.v1alpha1.WatchWorkspacesRequest
-	9,  // 21: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:input_type -> magos.workspace.v1alpha1.RequestReconcileRequest
-	11, // 22: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:input_type -> magos.workspace.v1alpha1.ApproveRunRequest
-	13, // 23: magos.workspace.v1alpha1.WorkspaceService.CancelRun:input_type -> magos.workspace.v1alpha1.CancelRunRequest
-	15, // 24: magos.workspace.v1alpha1.WorkspaceService.Explain:input_type -> magos.workspace.v1alpha1.ExplainRequest
-	4,  // 25: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:output_type -> magos.workspace.v1alpha1.GetWorkspaceResponse
-	6,  // 26: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:output_type -> magos.workspace.v1alpha1.ListWorkspacesResponse
-	8,  // 27: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:output_type -> magos.workspace.v1alpha1.WatchWorkspacesResponse
-	10, // 28: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:output_type -> magos.workspace.v1alpha1.RequestReconcileResponse
-	12, // 29: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:output_type -> magos.workspace.v1alpha1.ApproveRunResponse
-	14, // 30: magos.workspace.v1alpha1.WorkspaceService.CancelRun:output_type -> magos.workspace.v1alpha1.CancelRunResponse
-	16, // 31: magos.workspace.v1alpha1.WorkspaceService.Explain:output_type -> magos.workspace.v1alpha1.ExplainResponse
-	25, // [25:32] is the sub-list for method output_type
-	18, // [18:25] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	25, // 13: magos.workspace.v1alpha1.ResolveVariablesRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	11, // 14: magos.workspace.v1alpha1.ResolveVariablesResponse.variables:type_name -> magos.workspace.v1alpha1.ResolvedVariable
+	12, // 15: magos.workspace.v1alpha1.ResolvedVariable.source:type_name -> magos.workspace.v1alpha1.VariableSource
+	12, // 16: magos.workspace.v1alpha1.ResolvedVariable.shadows:type_name -> magos.workspace.v1alpha1.VariableSource
+	25, // 17: magos.workspace.v1alpha1.RequestReconcileRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 18: magos.workspace.v1alpha1.ApproveRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 19: magos.workspace.v1alpha1.CancelRunRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 20: magos.workspace.v1alpha1.ExplainRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	26, // 21: magos.workspace.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	3,  // 22: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:input_type -> magos.workspace.v1alpha1.GetWorkspaceRequest
+	5,  // 23: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:input_type -> magos.workspace.v1alpha1.ListWorkspacesRequest
+	7,  // 24: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:input_type -> magos.workspace.v1alpha1.WatchWorkspacesRequest
+	9,  // 25: magos.workspace.v1alpha1.WorkspaceService.ResolveVariables:input_type -> magos.workspace.v1alpha1.ResolveVariablesRequest
+	13, // 26: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:input_type -> magos.workspace.v1alpha1.RequestReconcileRequest
+	15, // 27: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:input_type -> magos.workspace.v1alpha1.ApproveRunRequest
+	17, // 28: magos.workspace.v1alpha1.WorkspaceService.CancelRun:input_type -> magos.workspace.v1alpha1.CancelRunRequest
+	19, // 29: magos.workspace.v1alpha1.WorkspaceService.Explain:input_type -> magos.workspace.v1alpha1.ExplainRequest
+	4,  // 30: magos.workspace.v1alpha1.WorkspaceService.GetWorkspace:output_type -> magos.workspace.v1alpha1.GetWorkspaceResponse
+	6,  // 31: magos.workspace.v1alpha1.WorkspaceService.ListWorkspaces:output_type -> magos.workspace.v1alpha1.ListWorkspacesResponse
+	8,  // 32: magos.workspace.v1alpha1.WorkspaceService.WatchWorkspaces:output_type -> magos.workspace.v1alpha1.WatchWorkspacesResponse
+	10, // 33: magos.workspace.v1alpha1.WorkspaceService.ResolveVariables:output_type -> magos.workspace.v1alpha1.ResolveVariablesResponse
+	14, // 34: magos.workspace.v1alpha1.WorkspaceService.RequestReconcile:output_type -> magos.workspace.v1alpha1.RequestReconcileResponse
+	16, // 35: magos.workspace.v1alpha1.WorkspaceService.ApproveRun:output_type -> magos.workspace.v1alpha1.ApproveRunResponse
+	18, // 36: magos.workspace.v1alpha1.WorkspaceService.CancelRun:output_type -> magos.workspace.v1alpha1.CancelRunResponse
+	20, // 37: magos.workspace.v1alpha1.WorkspaceService.Explain:output_type -> magos.workspace.v1alpha1.ExplainResponse
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_magos_workspace_v1alpha1_workspace_proto_init() }
@@ -1256,7 +1591,7 @@ func file_magos_workspace_v1alpha1_workspace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_workspace_v1alpha1_workspace_proto_rawDesc), len(file_magos_workspace_v1alpha1_workspace_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	WorkspaceService_GetWorkspace_FullMethodName     = "/magos.workspace.v1alpha1.WorkspaceService/GetWorkspace"
 	WorkspaceService_ListWorkspaces_FullMethodName   = "/magos.workspace.v1alpha1.WorkspaceService/ListWorkspaces"
 	WorkspaceService_WatchWorkspaces_FullMethodName  = "/magos.workspace.v1alpha1.WorkspaceService/WatchWorkspaces"
+	WorkspaceService_ResolveVariables_FullMethodName = "/magos.workspace.v1alpha1.WorkspaceService/ResolveVariables"
 	WorkspaceService_RequestReconcile_FullMethodName = "/magos.workspace.v1alpha1.WorkspaceService/RequestReconcile"
 	WorkspaceService_ApproveRun_FullMethodName       = "/magos.workspace.v1alpha1.WorkspaceService/ApproveRun"
 	WorkspaceService_CancelRun_FullMethodName        = "/magos.workspace.v1alpha1.WorkspaceService/CancelRun"
@@ -50,6 +51,10 @@ type WorkspaceServiceClient interface {
 	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
 	WatchWorkspaces(ctx context.Context, in *WatchWorkspacesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchWorkspacesResponse], error)
+	// ResolveVariables tells where each input variable of a Workspace gets its value from: the source that wins and what it shadows. It never tells a value.
+	// May be called by: who may get the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND).
+	ResolveVariables(ctx context.Context, in *ResolveVariablesRequest, opts ...grpc.CallOption) (*ResolveVariablesResponse, error)
 	// RequestReconcile asks for a fresh run, as the annotation magosproject.io/reconcile-request does. A waiting plan is given up for it.
 	// May be called by: who may patch the workspaces of the namespace.
 	// Idempotency key: request_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
@@ -120,6 +125,16 @@ func (c *workspaceServiceClient) WatchWorkspaces(ctx context.Context, in *WatchW
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkspaceService_WatchWorkspacesClient = grpc.ServerStreamingClient[WatchWorkspacesResponse]
 
+func (c *workspaceServiceClient) ResolveVariables(ctx context.Context, in *ResolveVariablesRequest, opts ...grpc.CallOption) (*ResolveVariablesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResolveVariablesResponse)
+	err := c.cc.Invoke(ctx, WorkspaceService_ResolveVariables_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *workspaceServiceClient) RequestReconcile(ctx context.Context, in *RequestReconcileRequest, opts ...grpc.CallOption) (*RequestReconcileResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RequestReconcileResponse)
@@ -180,6 +195,10 @@ type WorkspaceServiceServer interface {
 	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
 	WatchWorkspaces(*WatchWorkspacesRequest, grpc.ServerStreamingServer[WatchWorkspacesResponse]) error
+	// ResolveVariables tells where each input variable of a Workspace gets its value from: the source that wins and what it shadows. It never tells a value.
+	// May be called by: who may get the workspaces of the namespace.
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND).
+	ResolveVariables(context.Context, *ResolveVariablesRequest) (*ResolveVariablesResponse, error)
 	// RequestReconcile asks for a fresh run, as the annotation magosproject.io/reconcile-request does. A waiting plan is given up for it.
 	// May be called by: who may patch the workspaces of the namespace.
 	// Idempotency key: request_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
@@ -219,6 +238,9 @@ func (UnimplementedWorkspaceServiceServer) ListWorkspaces(context.Context, *List
 }
 func (UnimplementedWorkspaceServiceServer) WatchWorkspaces(*WatchWorkspacesRequest, grpc.ServerStreamingServer[WatchWorkspacesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchWorkspaces not implemented")
+}
+func (UnimplementedWorkspaceServiceServer) ResolveVariables(context.Context, *ResolveVariablesRequest) (*ResolveVariablesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResolveVariables not implemented")
 }
 func (UnimplementedWorkspaceServiceServer) RequestReconcile(context.Context, *RequestReconcileRequest) (*RequestReconcileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RequestReconcile not implemented")
@@ -299,6 +321,24 @@ func _WorkspaceService_WatchWorkspaces_Handler(srv interface{}, stream grpc.Serv
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type WorkspaceService_WatchWorkspacesServer = grpc.ServerStreamingServer[WatchWorkspacesResponse]
+
+func _WorkspaceService_ResolveVariables_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResolveVariablesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WorkspaceServiceServer).ResolveVariables(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: WorkspaceService_ResolveVariables_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WorkspaceServiceServer).ResolveVariables(ctx, req.(*ResolveVariablesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _WorkspaceService_RequestReconcile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RequestReconcileRequest)
@@ -386,6 +426,10 @@ var WorkspaceService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListWorkspaces",
 			Handler:    _WorkspaceService_ListWorkspaces_Handler,
+		},
+		{
+			MethodName: "ResolveVariables",
+			Handler:    _WorkspaceService_ResolveVariables_Handler,
 		},
 		{
 			MethodName: "RequestReconcile",

@@ -42,9 +42,15 @@ func Instruct(r Request, s Settings, plan PlanFacts) runspec.Instructions {
 	}
 	for _, v := range r.Variables {
 		in.Variables = append(in.Variables, v.Name)
+		switch {
+		case v.Value != nil:
+			in.Literals = append(in.Literals, v.Name)
+		case v.Secret != nil:
+			in.Secrets = append(in.Secrets, v.Name)
+		}
 	}
 	if isApply(r.Phase) && plan.masks() {
-		in.Variables = plan.Variables
+		in.Variables, in.Literals = plan.Variables, plan.Literals
 	}
 	return in
 }

@@ -71,7 +71,7 @@ func planOutcome(pod *corev1.Pod, runID string) Result {
 	if keeper.ExitCode == runspec.ExitOK && tool.ExitCode == runspec.ExitOK && err == nil && record.Outcome == runspec.OutcomePlanned {
 		return Result{State: StateSucceeded, Plan: &Plan{
 			Digest: record.Digest, Empty: record.Empty, Changes: record.Changes,
-			Review: record.Review, Drifted: record.Drifted, DriftedTotal: record.DriftedTotal,
+			Review: record.Review, Drifted: record.Drifted, DriftedTotal: record.DriftedTotal, Warnings: record.Warnings,
 		}}
 	}
 	ends := []containerEnd{{runspec.ContainerTool, tool}, {runspec.ContainerKeeper, keeper}, {runspec.ContainerShow, show}}

@@ -16,10 +16,10 @@ type PlanFacts struct {
 	// Arch is the CPU architecture of the plan's node. The apply must run on the same: the sealed providers are built for it.
 	// Empty where it is not known any more.
 	Arch string
-	// Variables and Volume are the plan's variables. The tool gets none of them at apply; their present values are mounted
-	// only so that they are masked in what it prints. A value that was rotated since the plan is not known any more, and so
-	// not masked: nothing keeps it but the sealed plan.
+	// Variables and Volume are the plan's variables, with the values that they have by now: for the ephemeral ones, which no
+	// plan keeps, and so that all of them are masked in what the tool prints. Literals are those that need not be.
 	Variables []string
+	Literals  []string
 	Volume    *corev1.Volume
 }
 
@@ -53,13 +53,13 @@ func ConfigMapOf(job *batchv1.Job) string {
 	return ""
 }
 
-// VariablesOf are the names of the variables in a run's ConfigMap.
-func VariablesOf(config *corev1.ConfigMap) ([]string, error) {
+// VariablesOf are the names of the variables in a run's ConfigMap, and which of them are literals.
+func VariablesOf(config *corev1.ConfigMap) (variables, literals []string, err error) {
 	var in runspec.Instructions
 	if err := json.Unmarshal([]byte(config.Data[instructionsKey]), &in); err != nil {
-		return nil, fmt.Errorf("reading the instructions in configmap %s/%s: %w", config.Namespace, config.Name, err)
+		return nil, nil, fmt.Errorf("reading the instructions in configmap %s/%s: %w", config.Namespace, config.Name, err)
 	}
-	return in.Variables, nil
+	return in.Variables, in.Literals, nil
 }
 
 func volumeOf(job *batchv1.Job, name string) *corev1.Volume {

@@ -262,7 +262,7 @@ func TestVolumeProblem(t *testing.T) {
 	}
 }
 
-// At apply the values are there to be masked, and for nothing else: a source that is gone must not hold the apply up.
+// At apply the values are there to be masked, and for ephemeral variables: a source that is gone must not hold the apply up.
 func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
 	plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
 	config, err := RenderConfigMap(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
@@ -272,11 +272,11 @@ func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
 	if ConfigMapOf(plan) != config.Name {
 		t.Errorf("the plan reads %q, want %q", ConfigMapOf(plan), config.Name)
 	}
-	names, err := VariablesOf(config)
-	if err != nil || len(names) != 4 {
-		t.Fatalf("variables: %v, %v", names, err)
+	names, literals, err := VariablesOf(config)
+	if err != nil || len(names) != 4 || len(literals) != 2 {
+		t.Fatalf("variables: %v, literals %v, %v", names, literals, err)
 	}
-	facts := PlanFacts{Variables: names, Volume: VariablesVolume(plan)}
+	facts := PlanFacts{Variables: names, Literals: literals, Volume: VariablesVolume(plan)}
 	for _, source := range facts.Volume.Projected.Sources {
 		if (source.Secret != nil && !*source.Secret.Optional) || (source.ConfigMap != nil && !*source.ConfigMap.Optional) {
 			t.Errorf("a source is required: %+v", source)
@@ -290,8 +290,8 @@ func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
 	if !mounted {
 		t.Error("they are not mounted")
 	}
-	if in := Instruct(applyRequest(), testSettings(), facts); len(in.Variables) != 4 {
-		t.Errorf("instructions: %v", in.Variables)
+	if in := Instruct(applyRequest(), testSettings(), facts); len(in.Variables) != 4 || !slices.Equal(in.Literals, literals) {
+		t.Errorf("instructions: %v, literals %v", in.Variables, in.Literals)
 	}
 	if required := VariablesVolume(plan); *plan.Spec.Template.Spec.Volumes[5].Projected.Sources[1].Secret.Optional {
 		t.Errorf("the plan's own volume was changed: %v", required)

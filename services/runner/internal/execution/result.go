@@ -52,6 +52,8 @@ type Plan struct {
 	// Drifted are addresses of resources that changed outside of the tool, the first of DriftedTotal.
 	Drifted      []string `json:"drifted,omitempty"`
 	DriftedTotal int32    `json:"driftedTotal,omitempty"`
+	// Warnings are for people.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Result is what is known of one phase of a run. Of a terminal state it is also what is kept on the Job for good.

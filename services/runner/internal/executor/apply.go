@@ -9,10 +9,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"magosproject.io/services/runner/internal/executor/beneath"
 	"magosproject.io/services/runner/internal/executor/mask"
 	"magosproject.io/services/runner/internal/executor/seal"
+	"magosproject.io/services/runner/internal/executor/tfvars"
 	"magosproject.io/services/runner/internal/executor/toolchain"
 	"magosproject.io/services/runner/internal/runspec"
 )
@@ -40,10 +42,16 @@ func (c *container) apply(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	forms, err := c.formsToMask()
+	variables, err := c.variablesAtApply()
 	if err != nil {
 		return nil, err
 	}
+	forms := mask.NewForms(append(c.keptConfidential(), c.confidential(variables)...))
+	g, arguments, err := c.giveAgain(variables, manifest)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
 	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
@@ -52,23 +60,45 @@ func (c *container) apply(ctx context.Context) ([]byte, error) {
 	}
 	work := c.cfg.Paths.work(c.in.RunID)
 	t := tool{
-		container: c, path: manifest.Tool, dir: filepath.Join(work, manifest.Module), env: env,
-		forms: forms, reason: reasonApplyFailed,
+		container: c, path: manifest.Tool, dir: filepath.Join(work, manifest.Module),
+		env: append(env, g.environment...), files: g.files(), forms: forms, reason: reasonApplyFailed,
 	}
-	_, err = t.run(ctx, "apply", "-input=false", "-no-color", filepath.Join(work, manifest.Plan))
+	_, err = t.run(ctx, append(append([]string{"apply", "-input=false", "-no-color"}, arguments...), filepath.Join(work, manifest.Plan))...)
 	return nil, c.rescueState(claim, manifest, err)
 }
 
-// formsToMask are those of the variables, if their values are mounted. The tool gets none of them: the plan has them.
-func (c *container) formsToMask() (mask.Forms, error) {
+// variablesAtApply are the variables with the values that they have by now, if those are mounted.
+func (c *container) variablesAtApply() ([]variable, error) {
 	if _, err := os.Stat(c.cfg.Paths.Variables); errors.Is(err, fs.ErrNotExist) {
-		return mask.Forms{}, nil
+		return nil, nil
 	}
-	variables, err := c.readVariables()
+	return c.readVariables()
+}
+
+// giveAgain gives the tool the ephemeral variables, which no plan keeps. It gets no others: the plan has their values, and
+// OpenTofu refuses an apply to which another one is given. The file of variables goes along where an ephemeral one stands
+// in it; it is as it was planned, so that the others in it equal the plan's.
+func (c *container) giveAgain(variables []variable, manifest seal.Manifest) (given, []string, error) {
+	work, err := os.OpenRoot(c.cfg.Paths.work(c.in.RunID))
 	if err != nil {
-		return mask.Forms{}, err
+		return given{}, nil, fmt.Errorf("opening the working copy: %w", err)
 	}
-	return mask.NewForms(values(variables)), nil
+	defer func() { _ = work.Close() }()
+	declared, err := tfvars.Declarations(work, manifest.Module, manifest.Engine)
+	if err != nil {
+		return given{}, nil, err
+	}
+	isEphemeral := func(name string) bool { return declared[name].Ephemeral }
+	ephemeral := slices.DeleteFunc(slices.Clone(variables), func(v variable) bool { return !isEphemeral(v.name) })
+	g, err := c.give(ephemeral, declared)
+	if err != nil || manifest.TfvarsFile == "" {
+		return g, g.arguments(), err
+	}
+	defined, err := tfvars.Defined(work, manifest.TfvarsFile)
+	if err != nil || !slices.ContainsFunc(defined, isEphemeral) {
+		return g, g.arguments(), err
+	}
+	return g, append([]string{"-var-file=" + filepath.Join(work.Name(), manifest.TfvarsFile)}, g.arguments()...), nil
 }
 
 // openClaim opens the folder of the claim and refuses a plan that was claimed: it need not be unpacked to know that.

@@ -239,7 +239,7 @@ func TestVariablesReachTheToolByteForByteOrNotAtAll(t *testing.T) {
 	}
 	variables, err := c.readVariables()
 	must(t, err)
-	g, err := c.give(variables, tfvars.Declared{"plain": "string", "empty": "", "binary": "", "big": "string"})
+	g, err := c.give(variables, tfvars.Declared{"plain": {}, "empty": {}, "binary": {}, "big": {}})
 	must(t, err)
 	defer g.close()
 	want := []string{"TF_VAR_plain=" + values[0], "TF_VAR_empty=", "TF_VAR_binary=\xff\xfe"}
@@ -257,26 +257,56 @@ func TestVariablesReachTheToolByteForByteOrNotAtAll(t *testing.T) {
 		t.Errorf("the file begins with %.40q, %v", out.String(), err)
 	}
 
-	for name, declared := range map[string]string{"list": "", "number": "number"} {
-		_, err := c.give([]variable{{"big", big}}, tfvars.Declared{"big": declared})
-		if err == nil || !strings.Contains(err.Error(), "variable big") || !strings.Contains(err.Error(), "type = string") {
-			t.Errorf("a large %s: %v", name, err)
+	for name, c2 := range map[string]struct {
+		declared tfvars.Declaration
+		value    string
+	}{
+		"no expression": {tfvars.Declaration{Expression: true}, big}, "no text": {tfvars.Declaration{}, big + "\xff"},
+	} {
+		_, err := c.give([]variable{{name: "big", value: c2.value}}, tfvars.Declared{"big": c2.declared})
+		if err == nil || !strings.Contains(err.Error(), "variable big") || strings.Contains(err.Error(), "ü") {
+			t.Errorf("a large one that is %s: %v", name, err)
 		}
 	}
-	if g, err := c.give([]variable{{"big", big}}, tfvars.Declared{}); err != nil || len(g.environment) > 0 || g.large != nil {
+	if g, err := c.give([]variable{{name: "big", value: big}}, tfvars.Declared{}); err != nil || len(g.environment) > 0 || g.large != nil {
 		t.Errorf("a large undeclared one: %v, %v", g, err)
 	}
 }
 
 func TestAnEnvironmentStringJustBelowTheLimitPasses(t *testing.T) {
 	c := newContainer(t)
-	v := variable{"a", strings.Repeat("x", environmentLimit-1-len("TF_VAR_a="))}
-	g, err := c.give([]variable{v}, tfvars.Declared{"a": ""})
+	v := variable{name: "a", value: strings.Repeat("x", environmentLimit-1-len("TF_VAR_a="))}
+	g, err := c.give([]variable{v}, tfvars.Declared{"a": {}})
 	must(t, err)
 	var out bytes.Buffer
 	must(t, process.Own().Run(t.Context(), process.Command{Path: "/bin/true", Env: g.environment, Output: &out}, 0))
-	if _, err = c.give([]variable{{v.name, v.value + "x"}}, tfvars.Declared{"a": ""}); err == nil {
-		t.Error("one byte more was let through")
+	v.value += "x"
+	g, err = c.give([]variable{v}, tfvars.Declared{"a": {}})
+	if err != nil || len(g.environment) > 0 || g.large == nil {
+		t.Errorf("one byte more: %d strings in the environment, %v", len(g.environment), err)
+	}
+	g.close()
+}
+
+// TestWhatAnEnvironmentCannotCarryAltogetherGoesIntoTheFile: each value fits, all of them do not.
+func TestWhatAnEnvironmentCannotCarryAltogetherGoesIntoTheFile(t *testing.T) {
+	c := newContainer(t)
+	declared := tfvars.Declared{}
+	var variables []variable
+	for i := range 40 {
+		v := variable{name: fmt.Sprintf("v%d", i), value: strings.Repeat("x", 100_000)}
+		variables = append(variables, v)
+		declared[v.name] = tfvars.Declaration{}
+	}
+	g, err := c.give(variables, declared)
+	must(t, err)
+	defer g.close()
+	var carried map[string]string
+	var out bytes.Buffer
+	must(t, process.Own().Run(t.Context(), process.Command{
+		Path: "/bin/cat", Args: []string{g.largeName}, Env: g.environment, Output: &out, Files: g.files()}, 0))
+	if err := json.Unmarshal(out.Bytes(), &carried); err != nil || len(carried)+len(g.environment) != 40 || len(g.environment) < 5 {
+		t.Errorf("%d in the environment, %d in the file, %v", len(g.environment), len(carried), err)
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 type prepared struct {
 	fetched
 	toolSHA256 string
+	// warnings are about the variables.
+	warnings []string
 }
 
 // keep is the part of keeper: fetch, hand over, seal, have it shown, report.
@@ -49,7 +51,7 @@ func (c *container) keep(ctx context.Context) ([]byte, error) {
 	return renderRecord(runspec.Record{
 		Version: runspec.Version, RunID: c.in.RunID, Outcome: runspec.OutcomePlanned,
 		Digest: digest, Empty: summary.Empty, Changes: summary.Changes,
-		Review: c.review(digest, summary), Drifted: summary.Drifted, DriftedTotal: summary.DriftedTotal,
+		Review: c.review(digest, summary), Drifted: summary.Drifted, DriftedTotal: summary.DriftedTotal, Warnings: ready.warnings,
 	})
 }
 

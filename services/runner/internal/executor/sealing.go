@@ -112,8 +112,13 @@ func (c *container) seal(ready prepared) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sealing: %w", err)
 	}
+	tfvarsFile := ""
+	if ready.TfvarsFile != "" {
+		tfvarsFile = path.Join(sourceName, ready.TfvarsFile)
+	}
 	return seal.Write(sealed, seal.Manifest{
-		RunID: c.in.RunID, Revision: c.in.Revision, Module: path.Join(sourceName, ready.Module), Plan: planName,
+		TfvarsFile: tfvarsFile,
+		RunID:      c.in.RunID, Revision: c.in.Revision, Module: path.Join(sourceName, ready.Module), Plan: planName,
 		Engine: c.in.Engine, ToolVersion: c.in.ToolVersion, Tool: ready.Tool, ToolSHA256: ready.toolSHA256, Entries: entries,
 	})
 }

@@ -2,14 +2,12 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"magosproject.io/services/runner/internal/executor/mask"
 	"magosproject.io/services/runner/internal/executor/process"
-	"magosproject.io/services/runner/internal/executor/tfvars"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
@@ -29,7 +27,7 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.prepareVariables(ready, variables)
+	g, declared, err := c.prepareVariables(ready, variables)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +38,7 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 	}
 	t := tool{
 		container: c, path: ready.Tool, dir: filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.Module),
-		env: append(env, g.environment...), files: g.files(), forms: mask.NewForms(values(variables)), reason: reasonPlanFailed,
+		env: append(env, g.environment...), files: g.files(), forms: mask.NewForms(c.confidential(variables)), reason: reasonPlanFailed,
 	}
 	if _, err := t.run(ctx, "init", "-get=false", "-lockfile=readonly", "-input=false", "-no-color"); err != nil {
 		return nil, err
@@ -52,32 +50,10 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 	if ready.TfvarsFile != "" {
 		args = append(args, "-var-file="+filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.TfvarsFile))
 	}
-	_, err = t.run(ctx, append(args, g.arguments()...)...)
-	return nil, err
-}
-
-func values(variables []variable) []string {
-	all := make([]string, len(variables))
-	for i, v := range variables {
-		all[i] = v.value
+	if _, err = t.run(ctx, append(args, g.arguments()...)...); err != nil {
+		return nil, err
 	}
-	return all
-}
-
-func (c *container) prepareVariables(ready fetched, variables []variable) (given, error) {
-	checkout, err := os.OpenRoot(c.cfg.Paths.checkout(c.in.RunID))
-	if err != nil {
-		return given{}, fmt.Errorf("opening the checkout: %w", err)
-	}
-	defer func() { _ = checkout.Close() }()
-	if err := c.shadow(checkout, ready, variables); err != nil {
-		return given{}, err
-	}
-	declared, err := tfvars.Declarations(checkout, ready.Module)
-	if err != nil {
-		return given{}, err
-	}
-	return c.give(variables, declared)
+	return nil, c.keepConfidential(variables, declared)
 }
 
 // tool runs terraform or tofu for one part.

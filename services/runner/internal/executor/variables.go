@@ -2,7 +2,6 @@ package executor
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,25 +11,22 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"magosproject.io/services/runner/internal/executor/mask"
 	"magosproject.io/services/runner/internal/executor/tfvars"
 	"magosproject.io/services/runner/internal/runspec"
 )
 
-const (
-	// environmentLimit is what the kernel takes as one string of an environment, its end included.
-	environmentLimit = 128 << 10
-	// maxVariable is more than a Secret or a ConfigMap can hold.
-	maxVariable = 2 << 20
-)
+// maxVariable is more than a Secret or a ConfigMap can hold.
+const maxVariable = 2 << 20
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 type variable struct {
 	name, value string
+	// isLiteral says that the value stands in a VariableSet, where everybody may read it.
+	isLiteral bool
 }
 
 func (v variable) environment() string { return "TF_VAR_" + v.name + "=" + v.value }
@@ -55,7 +51,7 @@ func (c *container) readVariables() ([]variable, error) {
 		if bytes.IndexByte(value, 0) >= 0 {
 			return nil, failf(runspec.ExitToolFailed, reasonPlanFailed, "variable %s holds a NUL byte, which no environment can carry", name)
 		}
-		variables = append(variables, variable{name, string(value)})
+		variables = append(variables, variable{name, string(value), slices.Contains(c.in.Literals, name)})
 	}
 	return variables, nil
 }
@@ -73,98 +69,43 @@ func readLimited(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// given is how the variables reach the tool.
-type given struct {
-	environment []string
-	// large is a file in memory for what no environment can carry, and largeName a link that leads the tool to it; nil
-	// and empty if there is none.
-	large     *os.File
-	largeName string
-}
-
-func (g given) arguments() []string {
-	if g.large == nil {
-		return nil
-	}
-	return []string{"-var-file=" + g.largeName}
-}
-
-func (g given) files() []*os.File {
-	if g.large == nil {
-		return nil
-	}
-	return []*os.File{g.large}
-}
-
-func (g given) close() {
-	if g.large != nil {
-		_ = g.large.Close()
-	}
-}
-
-// give chooses the way of each variable, and reports those that the module does not declare, about which the tools are
-// silent. A value too large for the environment must be typed: in a file, unlike in the environment, a string and what
-// merely looks like a list are different things, so only a declared string is certain.
-func (c *container) give(variables []variable, declared tfvars.Declared) (given, error) {
-	var g given
-	large := map[string]string{}
+// confidential returns the values that must not be printed, and notes the ones that are too short to be recognised.
+func (c *container) confidential(variables []variable) []string {
+	var values []string
 	for _, v := range variables {
-		declaredType, isDeclared := declared[v.name]
-		entry := v.environment()
-		switch {
-		case !isDeclared:
-			c.log.Warn("the module declares no such variable", "variable", v.name)
-			if len(entry) >= environmentLimit {
-				continue
-			}
-		case len(entry) < environmentLimit:
-		case declaredType != "string":
-			return given{}, failf(runspec.ExitToolFailed, reasonPlanFailed,
-				"variable %s has %d bytes; more than %d can only be passed to a variable that is declared with `type = string`", v.name, len(v.value), environmentLimit)
-		case !utf8.ValidString(v.value):
-			return given{}, failf(runspec.ExitToolFailed, reasonPlanFailed,
-				"variable %s has %d bytes; more than %d can only be passed as UTF-8 text, and it is not", v.name, len(v.value), environmentLimit)
-		default:
-			large[v.name] = v.value
+		if v.isLiteral {
 			continue
 		}
-		g.environment = append(g.environment, entry)
+		if length := len(strings.TrimSpace(v.value)); length > 0 && length < mask.MinLength {
+			c.log.Warn("a value is too short to be masked where it is printed", "variable", v.name, "shortest", mask.MinLength)
+			continue
+		}
+		values = append(values, v.value)
 	}
-	return g, g.carry(large, c.cfg.Paths.Scratch)
+	return values
 }
 
-// carry puts values into a file in memory. It is JSON, which the tools know by the name of the file alone, and read in
-// linear time, unlike their own syntax. The tool inherits it as its first descriptor after the standard ones.
-func (g *given) carry(large map[string]string, scratch string) error {
-	if len(large) == 0 {
-		return nil
-	}
-	content, err := json.Marshal(large)
+// prepareVariables takes the variables out of the module's own files and chooses how each reaches the tool.
+func (c *container) prepareVariables(ready fetched, variables []variable) (given, tfvars.Declared, error) {
+	checkout, err := os.OpenRoot(c.cfg.Paths.checkout(c.in.RunID))
 	if err != nil {
-		return fmt.Errorf("writing large variables: %w", err)
+		return given{}, nil, fmt.Errorf("opening the checkout: %w", err)
 	}
-	g.largeName = filepath.Join(scratch, "large.tfvars.json")
-	if err := os.Symlink("/proc/self/fd/3", g.largeName); err != nil {
-		return fmt.Errorf("naming the file of large variables: %w", err)
+	defer func() { _ = checkout.Close() }()
+	if err := c.shadow(checkout, ready, variables); err != nil {
+		return given{}, nil, err
 	}
-	g.large, err = inMemory(content)
-	return err
-}
-
-// inMemory returns a file that has no name in any file system.
-func inMemory(content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("variables", unix.MFD_CLOEXEC)
+	declared, err := tfvars.Declarations(checkout, ready.Module, c.in.Engine)
 	if err != nil {
-		return nil, fmt.Errorf("making a file in memory: %w", err)
+		return given{}, nil, err
 	}
-	file := os.NewFile(uintptr(fd), "variables")
-	if _, err := file.Write(content); err != nil {
-		return nil, errors.Join(fmt.Errorf("filling a file in memory: %w", err), file.Close())
-	}
-	return file, nil
+	g, err := c.give(variables, declared)
+	return g, declared, err
 }
 
-// shadow takes the variables out of the module's own files, which would win over the environment.
+// shadow takes the variables out of the module's own files, which would win over the environment, and those of tfvarsPath
+// out of the files that the tools read by themselves: at apply tfvarsPath is not given again, and OpenTofu refuses the plan
+// where it finds another value than the plan has.
 func (c *container) shadow(checkout *os.Root, ready fetched, variables []variable) error {
 	files, err := tfvars.Files(checkout, ready.Module, ready.TfvarsFile)
 	if err != nil {
@@ -174,12 +115,25 @@ func (c *container) shadow(checkout *os.Root, ready fetched, variables []variabl
 	for i, v := range variables {
 		names[i] = v.name
 	}
-	shadowed, err := tfvars.Shadow(checkout, files, slices.Compact(names))
+	if err := c.takeOut(checkout, files, slices.Compact(names), "a VariableSet"); err != nil || ready.TfvarsFile == "" {
+		return err
+	}
+	names, err = tfvars.Defined(checkout, ready.TfvarsFile)
+	if err != nil {
+		return fail(runspec.ExitToolFailed, reasonPlanFailed, err)
+	}
+	others := slices.DeleteFunc(files, func(file string) bool { return file == ready.TfvarsFile })
+	return c.takeOut(checkout, others, names, "tfvarsPath")
+}
+
+// takeOut takes names out of files and logs where that changed one.
+func (c *container) takeOut(checkout *os.Root, files, names []string, winner string) error {
+	shadowed, err := tfvars.Shadow(checkout, files, names)
 	if err != nil {
 		return fail(runspec.ExitToolFailed, reasonPlanFailed, err)
 	}
 	for _, s := range shadowed {
-		c.log.Info("a VariableSet overrides the value in a file", "variable", s.Name, "file", s.File)
+		c.log.Info(winner+" overrides the value in a file", "variable", s.Name, "file", s.File)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func message(run runs.Run) *runnerv1alpha1.Run {
 	if run.Plan != nil {
 		c := run.Plan.Changes
 		out.Plan = &runnerv1alpha1.PlanResult{
-			Digest: run.Plan.Digest, Empty: run.Plan.Empty,
+			Digest: run.Plan.Digest, Empty: run.Plan.Empty, Warnings: run.Plan.Warnings,
 			Changes: &corev1alpha1.Changes{
 				Add: c.Add, Change: c.Change, Destroy: c.Destroy, Replace: c.Replace,
 				Import: c.Import, Forget: c.Forget, Move: c.Move, Outputs: c.Outputs,

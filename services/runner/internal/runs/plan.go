@@ -39,7 +39,7 @@ func (r *Runs) planFacts(ctx context.Context, ws *v1alpha1.Workspace, others []e
 	}
 	facts := execution.PlanFacts{Arch: result.Arch, Volume: execution.VariablesVolume(plan)}
 	var err error
-	facts.Variables, err = r.variablesOf(ctx, plan)
+	facts.Variables, facts.Literals, err = r.variablesOf(ctx, plan)
 	return facts, err
 }
 
@@ -53,15 +53,15 @@ func noSuchPlan(req execution.Request) error {
 }
 
 // variablesOf are the names of the plan's variables; none where its ConfigMap is gone, and its literals with it.
-func (r *Runs) variablesOf(ctx context.Context, plan *batchv1.Job) ([]string, error) {
+func (r *Runs) variablesOf(ctx context.Context, plan *batchv1.Job) (variables, literals []string, err error) {
 	name := types.NamespacedName{Namespace: plan.Namespace, Name: execution.ConfigMapOf(plan)}
 	config := &corev1.ConfigMap{}
-	err := r.API.Get(ctx, name, config)
+	err = r.API.Get(ctx, name, config)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading configmap %s: %w", name, err)
+		return nil, nil, fmt.Errorf("reading configmap %s: %w", name, err)
 	}
 	return execution.VariablesOf(config)
 }

@@ -63,6 +63,10 @@ type Instructions struct {
 	// Variables are the names of the input variables; the value of Variables[i] is the content of VariablesDir/i,
 	// and a file that does not exist means that an optional reference led nowhere.
 	Variables []string `json:"variables,omitempty"`
+	// Literals are those of Variables whose values are public: they stand in a VariableSet and are not masked.
+	// Secrets are those whose values come from Secrets.
+	Literals []string `json:"literals,omitempty"`
+	Secrets  []string `json:"secrets,omitempty"`
 	// PlanDigest is what the apply must find sealed; empty in a plan.
 	PlanDigest string `json:"planDigest,omitempty"`
 	// Timeout after which the tool is interrupted.

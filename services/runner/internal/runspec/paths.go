@@ -21,7 +21,7 @@ import "path"
 //	InstructionsDir        ro     ro    ro     ro
 //	ScratchDir             rw, an emptyDir of each container's own
 //
-// An apply gives no variables to the tool. Where their values are mounted all the same, it masks them in the output.
+// An apply gives the tool the ephemeral variables alone. The values of all are mounted so that they are masked in the output.
 const (
 	// ExecutablePath is where a run image has magos-exec; the container's command is it and one argument.
 	ExecutablePath = "/usr/local/bin/magos-exec"

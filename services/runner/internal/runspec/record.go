@@ -72,6 +72,8 @@ type Record struct {
 	// Drifted are the addresses of resources that changed outside of the tool, as many of DriftedTotal as fit.
 	Drifted      []string `json:"drifted,omitempty"`
 	DriftedTotal int32    `json:"driftedTotal,omitempty"`
+	// Warnings are for people: what they should know before the plan is applied. They hold names and no values.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Changes counts what a plan would do.

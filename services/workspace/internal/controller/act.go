@@ -62,7 +62,7 @@ func viewOf(run *runnerv1alpha1.Run) (*lifecycle.RunView, error) {
 	view.NeverStarted = state == lifecycle.RunFailed && run.GetStartedAt() == nil && view.Reason != v1alpha1.ReasonRunLost
 	if plan := run.GetPlan(); plan != nil {
 		c := plan.GetChanges()
-		view.Plan = &lifecycle.PlanView{Digest: plan.GetDigest(), Empty: plan.GetEmpty(), Changes: v1alpha1.Changes{
+		view.Plan = &lifecycle.PlanView{Digest: plan.GetDigest(), Empty: plan.GetEmpty(), Warnings: plan.GetWarnings(), Changes: v1alpha1.Changes{
 			Add: c.GetAdd(), Change: c.GetChange(), Destroy: c.GetDestroy(), Replace: c.GetReplace(),
 			Import: c.GetImport(), Forget: c.GetForget(), Move: c.GetMove(), Outputs: c.GetOutputs(),
 		}, Drifted: plan.GetDriftedResources(), DriftedTotal: plan.GetDriftedTotal()}

@@ -67,22 +67,12 @@ func (r *Reconciler) observeInputs(ctx context.Context, w *v1alpha1.Workspace, p
 		seen.Inputs = lifecycle.Inputs{Fingerprint: lifecycle.SpecFingerprint(w)}
 		return nil
 	}
-	sets := map[string]*v1alpha1.VariableSet{}
-	for _, name := range inputs.SetNames(project, w) {
-		set := &v1alpha1.VariableSet{}
-		key := types.NamespacedName{Namespace: w.Namespace, Name: name}
-		if err := r.Client.Get(ctx, key, set); err == nil {
-			sets[name] = set
-		} else if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading VariableSet %s: %w", key, err)
-		}
-	}
-	seen.composition = inputs.Compose(project, w, sets)
-	objects, err := r.Objects.Look(ctx, w.Namespace, inputs.References(seen.composition.Variables()))
+	composition, objects, err := Variables{r.Client, r.Objects}.Of(ctx, project, w)
 	if err != nil {
 		return err
 	}
-	seen.Inputs = seen.composition.Inputs(w, objects)
+	seen.composition = composition
+	seen.Inputs = composition.Inputs(w, objects)
 	return nil
 }
 

@@ -16,6 +16,8 @@ const (
 	KindConfigMap = "ConfigMap"
 	// KindVariableSet is a VariableSet; it appears only where one is missing.
 	KindVariableSet = "VariableSet"
+	// KindLiteral is no object: the value stands in the VariableSet.
+	KindLiteral = "Literal"
 )
 
 // Reference names a Secret or ConfigMap in the namespace of the Workspace.
@@ -36,12 +38,21 @@ type Object struct {
 	Forbidden bool
 }
 
-// Winner is the source that gives a variable its value.
-type Winner struct {
+// Source is a VariableSet that gives a variable its value, or would.
+type Source struct {
 	// Variable as its VariableSet has it.
 	Variable v1alpha1.Variable
 	// Set is the name of that VariableSet.
 	Set string
+	// OfProject says that the Project names the set; else the Workspace does.
+	OfProject bool
+}
+
+// Winner is the source that gives a variable its value.
+type Winner struct {
+	Source
+	// Shadows are the sources that it wins over, the nearest first.
+	Shadows []Source
 }
 
 // Composition is the variables of one Workspace.
@@ -50,8 +61,8 @@ type Composition struct {
 	Winners []Winner
 	// Sets that exist and contribute, the Project's first.
 	Sets []string
-	// missing lists the VariableSets that do not exist.
-	missing []string
+	// Missing lists the VariableSets that do not exist.
+	Missing []string
 }
 
 // Compose picks the winner of every variable: Workspace sets over Project sets, later ones over earlier ones.
@@ -59,17 +70,21 @@ type Composition struct {
 func Compose(project *v1alpha1.Project, w *v1alpha1.Workspace, sets map[string]*v1alpha1.VariableSet) Composition {
 	var c Composition
 	winners := map[string]Winner{}
-	for _, name := range SetNames(project, w) {
+	for i, name := range SetNames(project, w) {
 		set, exists := sets[name]
 		if !exists {
-			if !slices.Contains(c.missing, name) {
-				c.missing = append(c.missing, name)
+			if !slices.Contains(c.Missing, name) {
+				c.Missing = append(c.Missing, name)
 			}
 			continue
 		}
 		c.Sets = append(c.Sets, name)
 		for _, v := range set.Spec.Variables {
-			winners[v.Name] = Winner{Variable: v, Set: name}
+			winner := Winner{Source: Source{Variable: v, Set: name, OfProject: project != nil && i < len(project.Spec.VariableSetRef)}}
+			if loser, exists := winners[v.Name]; exists {
+				winner.Shadows = append([]Source{loser.Source}, loser.Shadows...)
+			}
+			winners[v.Name] = winner
 		}
 	}
 	for _, winner := range winners {
@@ -129,11 +144,11 @@ func (c Composition) Variables() []v1alpha1.Variable {
 // Inputs joins the composition with what is known of the referenced objects.
 func (c Composition) Inputs(w *v1alpha1.Workspace, objects map[Reference]Object) lifecycle.Inputs {
 	result := lifecycle.Inputs{Fingerprint: lifecycle.SpecFingerprint(w), Sets: c.Sets}
-	for _, name := range c.missing {
+	for _, name := range c.Missing {
 		result.Unresolved = append(result.Unresolved, lifecycle.Unresolved{Kind: KindVariableSet, Name: name, Reason: v1alpha1.UnresolvedResourceNotFound})
 	}
 	sources := make([][]string, 0, len(c.Winners)+1)
-	sources = append(sources, c.missing)
+	sources = append(sources, c.Missing)
 	for _, winner := range c.Winners {
 		v := winner.Variable
 		ref, key, isReference := ReferenceOf(v)
@@ -142,7 +157,7 @@ func (c Composition) Inputs(w *v1alpha1.Workspace, objects map[Reference]Object)
 			if v.Value != nil {
 				value = *v.Value
 			}
-			sources = append(sources, []string{v.Name, "Literal", "", "", value})
+			sources = append(sources, []string{v.Name, KindLiteral, "", "", value})
 			continue
 		}
 		object := objects[ref]
@@ -155,6 +170,12 @@ func (c Composition) Inputs(w *v1alpha1.Workspace, objects map[Reference]Object)
 	}
 	result.Fingerprint.Variables = lifecycle.Digest(sources)
 	return result
+}
+
+// HasValue reports whether the source has a value, as far as the objects are known.
+func (s Source) HasValue(objects map[Reference]Object) bool {
+	ref, key, isReference := ReferenceOf(s.Variable)
+	return !isReference || !objects[ref].Forbidden && objects[ref].Keys[key.Key]
 }
 
 // missing says why key of object gives no value; empty where it does, or where it need not.

@@ -3,6 +3,7 @@ package inputs
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,24 @@ func TestPrecedence(t *testing.T) {
 				t.Errorf("%v, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestWhatAWinnerShadows(t *testing.T) {
+	p, w := bound([]string{"one", "two"}, []string{"one", "own"})
+	c := Compose(p, w, sets(map[string][]v1alpha1.Variable{
+		"one": {literal("a", "1")}, "two": {secret("a", "s", "k", true), literal("b", "2")}, "own": {configMap("a", "c", "k")},
+	}))
+	var got []string
+	for _, winner := range c.Winners {
+		text := winner.Variable.Name + ":"
+		for _, source := range append([]Source{winner.Source}, winner.Shadows...) {
+			text += fmt.Sprintf(" %s/%v", source.Set, source.OfProject)
+		}
+		got = append(got, text)
+	}
+	if want := []string{"a: own/false one/false two/true one/true", "b: two/true"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -25,7 +25,7 @@ func SetStatus(set *v1alpha1.VariableSet, objects map[Reference]Object, now time
 			st.UnresolvedReferences = append(st.UnresolvedReferences, v1alpha1.UnresolvedReference{
 				Kind: ref.Kind, Name: ref.Name, Key: key.Key, Reason: reason,
 			})
-		} else if objects[ref].Keys[key.Key] {
+		} else if (Source{Variable: v}).HasValue(objects) {
 			st.ResolvedVariables++
 		}
 	}

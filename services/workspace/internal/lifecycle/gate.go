@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -19,7 +20,7 @@ func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	approved := isAwaited(&s.Workspace.Status) && s.Workspace.Annotations[v1alpha1.AnnotationApproved] == run.ID
 	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePlanned, Awaits: needsApproval}
 	if needsApproval {
-		d.Warnings = changedSince(s)
+		d.Warnings = append(slices.Clone(run.Warnings), changedSince(s)...)
 		if !approved {
 			d.Reason = v1alpha1.ReasonAwaitingApproval
 			d.Message = fmt.Sprintf("the plan waits for approval: set the annotation %s to %s", v1alpha1.AnnotationApproved, run.ID)

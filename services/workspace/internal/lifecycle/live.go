@@ -83,6 +83,7 @@ func planned(s Snapshot, view *RunView) Decision {
 		d.Run.PlanDigest = view.Plan.Digest
 		changes := view.Plan.Changes
 		d.Run.Changes = &changes
+		d.Run.Warnings = view.Plan.Warnings
 		return d
 	}
 	next := run.DeepCopy()
@@ -90,6 +91,7 @@ func planned(s Snapshot, view *RunView) Decision {
 	next.PlanDigest = view.Plan.Digest
 	changes := view.Plan.Changes
 	next.Changes = &changes
+	next.Warnings = view.Plan.Warnings
 	return Decision{
 		Action: ActRecordPlanned, Run: next, Drift: drifted(next, view.Plan, s),
 		Phase: v1alpha1.PhasePlanned, Reason: v1alpha1.ReasonPlanSucceeded, Message: "the plan of " + short(run.Revision) + " succeeded",

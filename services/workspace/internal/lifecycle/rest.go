@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,9 +47,14 @@ func inputs(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 	if want == nil || want.Trigger == v1alpha1.TriggerDrift || len(s.Inputs.Unresolved) == 0 {
 		return Decision{}, false
 	}
-	return Decision{
+	d := Decision{
 		Action: ActNone, Phase: v1alpha1.PhaseFailed, Reason: v1alpha1.ReasonUnresolvedVariables, Message: unresolvedMessage(s.Inputs.Unresolved),
-	}, true
+	}
+	if slices.ContainsFunc(s.Inputs.Unresolved, func(u Unresolved) bool { return u.Reason == v1alpha1.UnresolvedForbidden }) {
+		// What appears announces itself; a right that is given does not.
+		d.Requeue = safetyInterval
+	}
+	return d, true
 }
 
 // unresolvedMessage names what is missing, the first few in full.

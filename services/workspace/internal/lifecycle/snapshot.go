@@ -107,6 +107,8 @@ type PlanView struct {
 	// Drifted are the first of the resources that were changed from outside, of DriftedTotal.
 	Drifted      []string
 	DriftedTotal int32
+	// Warnings for the person who looks at it. They decide nothing.
+	Warnings []string
 }
 
 // Half names one of the two Jobs of a run.

@@ -42,6 +42,7 @@ func renderRun(run *v1alpha1.WorkspaceRun) *pb.Run {
 	message := &pb.Run{
 		Id: run.ID, Trigger: string(run.Trigger), Pass: run.Pass, Revision: run.Revision, Phase: string(run.Phase),
 		StartedAt: timestamp(&run.StartedAt), FinishedAt: timestamp(run.FinishedAt), PlanDigest: run.PlanDigest,
+		Warnings: run.Warnings,
 	}
 	if c := run.Changes; c != nil {
 		message.Changes = &corepb.Changes{

@@ -19,6 +19,7 @@ import (
 	pb "magosproject.io/gen/magos/workspace/v1alpha1"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/internal/rpcserver"
+	"magosproject.io/services/workspace/internal/inputs"
 )
 
 const (
@@ -34,6 +35,14 @@ type Config struct {
 	Live client.Reader
 	// Client writes annotations.
 	Client client.Client
+	// Variables finds out where variables come from.
+	Variables Variables
+}
+
+// Variables finds out where the variables of a Workspace come from, and what is known of the objects that the winners refer
+// to. project may be nil.
+type Variables interface {
+	Of(ctx context.Context, project *v1alpha1.Project, w *v1alpha1.Workspace) (inputs.Composition, map[inputs.Reference]inputs.Object, error)
 }
 
 // Service implements the RPCs.
@@ -59,6 +68,7 @@ func Rules() map[string]rpcserver.Rule {
 		pb.WorkspaceService_GetWorkspace_FullMethodName:     {Verb: "get", Resource: "workspaces", Deadline: queryDeadline, Object: one},
 		pb.WorkspaceService_ListWorkspaces_FullMethodName:   {Verb: "list", Resource: "workspaces", Deadline: queryDeadline, Object: all},
 		pb.WorkspaceService_WatchWorkspaces_FullMethodName:  {Verb: "watch", Resource: "workspaces", Object: all},
+		pb.WorkspaceService_ResolveVariables_FullMethodName: {Verb: "get", Resource: "workspaces", Deadline: queryDeadline, Object: one},
 		pb.WorkspaceService_RequestReconcile_FullMethodName: {Verb: "patch", Resource: "workspaces", Deadline: commandDeadline, Object: one},
 		pb.WorkspaceService_ApproveRun_FullMethodName:       {Verb: "approve", Resource: "workspaces", Deadline: commandDeadline, Object: one},
 		pb.WorkspaceService_CancelRun_FullMethodName:        {Verb: "cancel", Resource: "workspaces", Deadline: commandDeadline, Object: one},

@@ -4,11 +4,8 @@ package mask
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -17,7 +14,8 @@ import (
 )
 
 const (
-	// MinLength of what is masked, in bytes: masking less would hide ordinary text everywhere.
+	// MinLength of what is masked, in bytes, blanks at both ends not counted: masking less would hide ordinary text
+	// everywhere. A shorter value is not masked in any form.
 	MinLength = 6
 	// minLine is the length from which a line of a value of several lines is masked by itself.
 	minLine = 8
@@ -30,12 +28,15 @@ type Forms struct {
 	starts map[string]struct{}
 }
 
-// NewForms returns the forms of values: as they are, inside JSON, HCL and Go strings, in URLs, in base64, their long
-// lines, and, where a value is a list or an object, of the strings inside.
+// NewForms returns the forms of values: as they are, inside JSON, HCL, Go and shell strings, in URLs, in base64 and hex,
+// broken at a blank, their long lines, and, where a value is a list or an object, of the strings inside.
 func NewForms(values []string) Forms {
 	seen := map[string]struct{}{}
 	for _, value := range values {
 		for _, secret := range append([]string{value}, leaves(value)...) {
+			if len(strings.TrimSpace(secret)) < MinLength {
+				continue
+			}
 			for _, form := range formsOf(secret) {
 				if len(form) >= MinLength {
 					seen[form] = struct{}{}
@@ -86,51 +87,6 @@ func (f Forms) at(data []byte) (length int, undecided bool) {
 	}
 	return 0, undecided
 }
-
-func formsOf(value string) []string {
-	forms := []string{
-		value,
-		strings.TrimSpace(value),
-		jsonString(value),
-		hclString(value),
-		// A string that holds JSON, as jsonencode makes it, is shown escaped once more.
-		hclString(jsonString(value)),
-		strings.Trim(strconv.Quote(value), `"`),
-		url.QueryEscape(value),
-		url.PathEscape(value),
-		base64.RawStdEncoding.EncodeToString([]byte(value)),
-		base64.RawURLEncoding.EncodeToString([]byte(value)),
-	}
-	if escaped, err := json.Marshal(value); err == nil {
-		inner := string(escaped[1 : len(escaped)-1])
-		forms = append(forms, inner, hclString(inner))
-	}
-	if strings.ContainsAny(value, "\r\n") {
-		for line := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '\n' || r == '\r' }) {
-			if line = strings.TrimSpace(line); len(line) >= minLine {
-				forms = append(forms, line, jsonString(line), hclString(line))
-			}
-		}
-	}
-	return forms
-}
-
-// jsonString is value inside a JSON string as the tools print it: without HTML escapes.
-func jsonString(value string) string {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
-}
-
-var hclEscapes = strings.NewReplacer(
-	`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "${", "$${", "%{", "%%{",
-)
-
-func hclString(value string) string { return hclEscapes.Replace(value) }
 
 // leaves returns the strings inside a value that is a list or an object, in JSON or in the tools' own syntax.
 func leaves(text string) []string {

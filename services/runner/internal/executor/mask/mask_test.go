@@ -27,24 +27,55 @@ func TestKnownFormsAreMasked(t *testing.T) {
 		"json":                     {[]string{"p\"a<ss\\w\nord"}, "x" + string(quoted) + "y", `x"(masked)"y`},
 		"json without html escapes": {[]string{"p\"a<ss\\w\nord"}, `x"p\"a<ss\\w\nord"y`,
 			`x"(masked)"y`},
-		"json inside hcl":                {[]string{`hunter"22&x`}, `"\"hunter\\\"22\\u0026x\""`, `"\"(masked)\""`},
-		"hcl":                            {[]string{"abc${x}def"}, `"abc$${x}def"`, `"(masked)"`},
-		"base64":                         {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("hunter22!")), Mark},
-		"url":                            {[]string{"a b/c+d&e"}, "?q=" + url.QueryEscape("a b/c+d&e"), "?q=" + Mark},
-		"long line of a key":             {[]string{pem}, "err: q2p7f0aVvcAab+/kx3Rmk1uK1c4Vh2!", "err: " + Mark + "!"},
-		"whole key":                      {[]string{pem}, "a" + pem + "b", "a" + Mark + "b"},
-		"short line of a key is kept":    {[]string{pem}, "xY=", "xY="},
-		"secret inside another":          {[]string{"hunter", "my-hunter-22"}, "my-hunter-22 hunter", Mark + " " + Mark},
-		"overlapping":                    {[]string{"abcdef", "defghi"}, "1abcdefghi2", "1" + Mark + "2"},
-		"twice in a row":                 {[]string{"abcdef"}, "abcdefabcdef", Mark + Mark},
-		"string inside an object":        {[]string{`{"user":"u","password":"hunter22"}`}, "pw hunter22", "pw " + Mark},
-		"string inside an hcl list":      {[]string{`["hunter22", "x"]`}, "pw hunter22", "pw " + Mark},
-		"beginning of a secret is kept":  {[]string{"hunter22"}, "the hunte", "the hunte"},
-		"almost, then the real one":      {[]string{"aaaaab"}, "aaaaaaaab", "aaa" + Mark},
-		"trailing newline of the secret": {[]string{"hunter22\n"}, "pw=hunter22;", "pw=" + Mark + ";"},
+		"json inside hcl":               {[]string{`hunter"22&x`}, `"\"hunter\\\"22\\u0026x\""`, `"\"(masked)\""`},
+		"hcl":                           {[]string{"abc${x}def"}, `"abc$${x}def"`, `"(masked)"`},
+		"base64":                        {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("hunter22!")), Mark},
+		"url":                           {[]string{"a b/c+d&e"}, "?q=" + url.QueryEscape("a b/c+d&e"), "?q=" + Mark},
+		"long line of a key":            {[]string{pem}, "err: q2p7f0aVvcAab+/kx3Rmk1uK1c4Vh2!", "err: " + Mark + "!"},
+		"whole key":                     {[]string{pem}, "a" + pem + "b", "a" + Mark + "b"},
+		"short line of a key is kept":   {[]string{pem}, "xY=", "xY="},
+		"secret inside another":         {[]string{"hunter", "my-hunter-22"}, "my-hunter-22 hunter", Mark + " " + Mark},
+		"overlapping":                   {[]string{"abcdef", "defghi"}, "1abcdefghi2", "1" + Mark + "2"},
+		"twice in a row":                {[]string{"abcdef"}, "abcdefabcdef", Mark + Mark},
+		"string inside an object":       {[]string{`{"user":"u","password":"hunter22"}`}, "pw hunter22", "pw " + Mark},
+		"string inside an hcl list":     {[]string{`["hunter22", "x"]`}, "pw hunter22", "pw " + Mark},
+		"beginning of a secret is kept": {[]string{"hunter22"}, "the hunte", "the hunte"},
+		"almost, then the real one":     {[]string{"aaaaab"}, "aaaaaaaab", "aaa" + Mark},
+		"base64 of what holds it, two bytes before":  {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("u:hunter22!")), "dTp" + Mark + "E="},
+		"base64 of what holds it, with more":         {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("u1:hunter22!xx")), "dTE6" + Mark + "eHg="},
+		"base64 of what holds it, four bytes before": {[]string{"hunter22!"}, base64.StdEncoding.EncodeToString([]byte("abcdhunter22!tail")), "YWJjZG" + Mark + "XRhaWw="},
+		"base64 for URLs":                            {[]string{"???>>>~~~"}, base64.URLEncoding.EncodeToString([]byte("???>>>~~~")), Mark},
+		"base64 in lines":                            {[]string{pem}, lines(base64.StdEncoding.EncodeToString([]byte(pem)), 76), strings.Repeat(Mark+"\n", 2)},
+		"base64 in short lines":                      {[]string{pem}, lines(base64.StdEncoding.EncodeToString([]byte(pem)), 64), strings.Repeat(Mark+"\n", 3)},
+		"hex":                                        {[]string{"hunter22"}, "0x68756e7465723232", "0x" + Mark},
+		"hex in capitals":                            {[]string{"kkkkkkk/"}, "6B6B6B6B6B6B6B2F", Mark},
+		"url in small letters":                       {[]string{"a b/c+d&e"}, "a+b%2fc%2bd%26e", Mark},
+		"json in ASCII":                              {[]string{"pässwörd😀"}, `p\u00e4ssw\u00f6rd\ud83d\ude00`, Mark},
+		"in a shell's quotes":                        {[]string{"hunter'22"}, `echo 'hunter'\''22'`, "echo '" + Mark + "'"},
+		"broken at a blank":                          {[]string{"correct horse battery"}, "is correct horse\nbattery, says", "is " + Mark + ", says"},
+		"words of it alone are kept":                 {[]string{"correct horse battery"}, "horse battery", "horse battery"},
+		"trailing newline of the secret":             {[]string{"hunter22\n"}, "pw=hunter22;", "pw=" + Mark + ";"},
 	} {
 		if got := NewForms(c.values).String(c.text); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func lines(text string, width int) string {
+	var out strings.Builder
+	for ; len(text) > width; text = text[width:] {
+		out.WriteString(text[:width] + "\n")
+	}
+	return out.String() + text + "\n"
+}
+
+// TestShortValuesHideNothing: what is too short to be masked must not become long enough in another form.
+func TestShortValuesHideNothing(t *testing.T) {
+	for _, value := range []string{"", "a", "1", "on", "true", "a\nb", "12345", "é", "\"\"", "<&>", "a b c"} {
+		forms := NewForms([]string{value})
+		if len(forms.byKey) > 0 {
+			t.Errorf("%q has forms: %v", value, forms.byKey)
 		}
 	}
 }

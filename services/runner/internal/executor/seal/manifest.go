@@ -58,6 +58,8 @@ type Manifest struct {
 	Revision string `json:"revision"`
 	// Module is the folder of the module in the tree, without links.
 	Module string `json:"module"`
+	// TfvarsFile is the file of variables in the tree that the plan was given; empty for none.
+	TfvarsFile string `json:"tfvarsFile,omitempty"`
 	// Plan is the plan file in the tree.
 	Plan string `json:"plan"`
 	// Engine, ToolVersion, Tool (absolute path) and ToolSHA256 name the binary that made the plan and alone may apply it.

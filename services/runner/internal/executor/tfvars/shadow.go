@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -71,6 +72,26 @@ func Shadow(checkout *os.Root, files, names []string) ([]Shadowed, error) {
 		}
 	}
 	return shadowed, nil
+}
+
+// Defined lists the variables that a file defines, by name.
+func Defined(checkout *os.Root, file string) ([]string, error) {
+	data, err := checkout.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading variable file %s: %w", file, err)
+	}
+	if strings.HasSuffix(file, ".json") {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(data, &members); err != nil {
+			return nil, fmt.Errorf("reading variable file %s: %w", file, err)
+		}
+		return slices.Sorted(maps.Keys(members)), nil
+	}
+	parsed, diagnostics := hclwrite.ParseConfig(data, file, hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return nil, fmt.Errorf("reading variable file %s: %w", file, diagnostics)
+	}
+	return slices.Sorted(maps.Keys(parsed.Body().Attributes())), nil
 }
 
 func replace(checkout *os.Root, file string, data []byte) error {

@@ -79,6 +79,20 @@ func TestOnlyTheNamedVariablesAreTakenOut(t *testing.T) {
 	}
 }
 
+func TestWhatAFileDefines(t *testing.T) {
+	root, _ := checkout(t, map[string]string{"a.tfvars": "b = 1\na = {\n  c = 2\n}\n", "a.tfvars.json": `{"b": 1, "a": {"c": 2}}`, "x.tfvars": "a =", "x.json": "[]"})
+	for _, name := range []string{"a.tfvars", "a.tfvars.json"} {
+		if got, err := Defined(root, name); err != nil || !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("%s defines %v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"x.tfvars", "x.json", "missing"} {
+		if got, err := Defined(root, name); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s defines %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestAFileThatCannotBeReadIsRefusedByName(t *testing.T) {
 	for name, content := range map[string]string{
 		"terraform.tfvars": "a = ", "terraform.tfvars.json": "[", "x.auto.tfvars": "-> /etc/passwd",
@@ -94,23 +108,75 @@ func TestAFileThatCannotBeReadIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestDeclaredTypes(t *testing.T) {
-	root, _ := checkout(t, map[string]string{
-		"a.tf":         "variable \"s\" {\n type = string\n}\nvariable \"n\" {\n type = number\n}\nvariable \"any\" {}\nvariable \"l\" {\n type = list(string)\n}\n",
-		"b.tf.json":    `{"variable": {"j": {"type": "string"}}}`,
-		"c.tofu":       "variable \"t\" {\n type = string\n}\n",
-		"override.tf":  "variable \"s\" {\n default = 1\n}\n",
-		"broken.tf":    "variable \"x\" {",
-		".hidden.tf":   "variable \"h\" {}\n",
-		"sub/other.tf": "variable \"o\" {}\n",
-	})
-	got, err := Declarations(root, ".")
-	if err != nil {
-		t.Fatal(err)
+func TestDeclarations(t *testing.T) {
+	files := map[string]string{
+		"a.tf": "variable \"s\" {\n type = string\n}\nvariable \"n\" {\n type = number\n sensitive = true\n}\nvariable \"untyped\" {}\n" +
+			"variable \"l\" {\n type = list(string)\n ephemeral = true\n}\nvariable \"any\" {\n type = any\n sensitive = false\n}\n",
+		"b.tf.json":       `{"variable": {"j": {"type": "string", "sensitive": true}, "jl": {"type": "list(string)"}}}`,
+		"old.tf":          "variable \"q\" {\n type = \"string\"\n}\nvariable \"ql\" {\n type = \"list\"\n}\n",
+		"c.tofu":          "variable \"t\" {\n type = bool\n}\n",
+		"c.tf":            "variable \"not_for_tofu\" {}\n",
+		"override.tf":     "variable \"s\" {\n default = 1\n sensitive = true\n}\n",
+		"a_override.tf":   "variable \"n\" {\n sensitive = false\n type = any\n}\n",
+		"broken.tf":       "variable \"x\" {",
+		".hidden.tf":      "variable \"h\" {}\n",
+		"#editor.tf#":     "variable \"e\" {}\n",
+		"backup.tf~":      "variable \"k\" {}\n",
+		"folder.tf/x.tf":  "variable \"f\" {}\n",
+		"sub/other.tf":    "variable \"o\" {}\n",
+		"main.tftest.hcl": "variable \"test\" {}\n",
 	}
-	delete(got, "x")
-	want := Declared{"s": "string", "n": "number", "any": "", "l": "", "j": "string", "t": "string"}
-	if !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	both := Declared{
+		"s": {Sensitive: true}, "n": {Expression: true}, "untyped": {}, "l": {Expression: true, Ephemeral: true}, "any": {Expression: true},
+		"j": {Sensitive: true}, "jl": {Expression: true}, "q": {}, "ql": {Expression: true},
+	}
+	for engine, own := range map[string]Declared{"OpenTofu": {"t": {}}, "Terraform": {"not_for_tofu": {}}} {
+		t.Run(engine, func(t *testing.T) {
+			root, _ := checkout(t, files)
+			got, err := Declarations(root, ".", engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(got, "x")
+			want := maps.Clone(both)
+			maps.Copy(want, own)
+			if !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestLargeValuesAreTypedAsDeclared(t *testing.T) {
+	expression := Declaration{Expression: true}
+	for name, c := range map[string]struct {
+		declaration Declaration
+		value, want string
+	}{
+		"a string":                          {Declaration{}, "[\"1\"] ${x} <\u00fc>\n", `"[\"1\"] ${x} \u003cü\u003e\n"`},
+		"a number":                          {Declaration{}, "007", `"007"`},
+		"a list in JSON":                    {expression, `["a", 1, null, {"b": "ü"}]`, `["a", 1, null, {"b": "ü"}]`},
+		"a list in HCL":                     {expression, "[\n  \"a\", 12345678901234567890,\n]", `["a",12345678901234567890]`},
+		"an object in HCL":                  {expression, `{ a = "$${b}", "c" : true }`, `{"a":"${b}","c":true}`},
+		"an object in JSON with a template": {expression, `{"a": "%%{b}"}`, `{"a": "%{b}"}`},
+		"an escape of an escape":            {expression, `["$$${a} $$", "\u0024{b}"]`, `["$${a} $$", "\u0024{b}"]`},
+		"the same in HCL":                   {expression, `["$$${a} $$", "\u0024{b}",]`, `["$${a} $$","${b}"]`},
+		"a constant template":               {expression, `["${"x"}"]`, `["x"]`},
+		"null":                              {expression, "null", "null"},
+		"a heredoc":                         {expression, "<<EOT\nx\nEOT\n", `"x\n"`},
+		"a string among expressions":        {expression, `"a"`, `"a"`},
+	} {
+		got, err := c.declaration.JSON(c.value)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: got %s, %v; want %s", name, got, err, c.want)
+		}
+	}
+	for name, value := range map[string]string{
+		"a reference": `{"a": "${hunter22}"}`, "no expression": `hunter22 hunter22`, "two": `["a"]` + "\nhunter22 = 1", "a function": `file("hunter22")`,
+		"half a list": `["hunter22"`, "a name": "hunter22", "no text": "[\"hunter22\xff\"]", "an attribute": `{a = 1}.hunter22`,
+	} {
+		if got, err := expression.JSON(value); err == nil || strings.Contains(err.Error(), "hunter22") {
+			t.Errorf("%s: got %s, %v", name, got, err)
+		}
 	}
 }
