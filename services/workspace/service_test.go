@@ -419,6 +419,7 @@ func TestTheServiceWithTheRightsOfItsRole(t *testing.T) {
 		})
 	})
 	t.Run("cancelling", func(t *testing.T) { f.cancelAWaitingPlan(person) })
+	t.Run("where variables come from", func(t *testing.T) { f.checkResolveVariables(person) })
 	t.Run("rights", func(t *testing.T) {
 		reader := f.client("reader", "get", "patch")
 		f.eventually("the binding to be seen", func() error {

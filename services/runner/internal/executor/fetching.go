@@ -25,6 +25,9 @@ func (c *container) fetchAll(ctx context.Context) (prepared, error) {
 	var ready prepared
 	err = c.fetchModule(ctx, &ready)
 	if err == nil {
+		ready.warnings, err = c.variableWarnings(ready.Module)
+	}
+	if err == nil {
 		agent.Forget()
 		err = c.acquireTool(ctx, &ready)
 	}
