@@ -174,6 +174,10 @@ const (
 	ReasonRemoteUnavailable Reason = "RemoteUnavailable"
 	// ReasonSourceRefused: this installation does not ask the remote at all: the scheme of spec.source.repoURL, or its form, is not allowed. Mend spec.source.
 	ReasonSourceRefused Reason = "SourceRefused"
+	// ReasonCredentialInvalid: the Secret with the credential of the repository cannot be used, or there are two of them; the message names Secret and key.
+	ReasonCredentialInvalid Reason = "CredentialInvalid"
+	// ReasonHostKeyNotVerified: the credential of the repository has no knownHosts, so nobody knows whether its server is the one that is meant. Add knownHosts.
+	ReasonHostKeyNotVerified Reason = "HostKeyNotVerified"
 	// ReasonRevisionResolved: the target revision can be resolved again.
 	ReasonRevisionResolved Reason = "RevisionResolved"
 	// ReasonRunPending: the Job exists and its pod has not started; the message says what Kubernetes waits for.

@@ -34,6 +34,8 @@ const (
 	AmbiguousRevision = "AMBIGUOUS_REVISION"
 	// SchemeNotAllowed: the repository's URL has a scheme that this installation refuses.
 	SchemeNotAllowed = "SCHEME_NOT_ALLOWED"
+	// CredentialInvalid: the Secret with the credential of the repository cannot be used, or there are two for it.
+	CredentialInvalid = "CREDENTIAL_INVALID"
 	// RemoteUnavailable: the Git remote did not answer.
 	RemoteUnavailable = "REMOTE_UNAVAILABLE"
 	// NoLeader: no replica of the service leads at present.
@@ -70,7 +72,7 @@ const (
 func Reasons() []string {
 	return []string{
 		RequestDiffers, RunNotFound, RunNotRecorded, RunStillLive, RunVoid, ServiceAccountNotFound, VolumeNotReady, ConfigMapDiffers, RunNotLive, LogsGone, ReviewUnavailable,
-		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, RemoteUnavailable, NoLeader,
+		WorkspaceNotFound, RolloutNotFound, RevisionNotFound, AmbiguousRevision, SchemeNotAllowed, CredentialInvalid, RemoteUnavailable, NoLeader,
 		Conflict, NotAwaitingApproval, OtherPass, OtherStep, PassOver, PausedInSpec, InvalidField, Unauthenticated, PermissionDenied, KubernetesUnavailable, ServerDraining,
 		DeadlineExceeded, Internal,
 	}

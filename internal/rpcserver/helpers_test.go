@@ -57,11 +57,16 @@ func (r *runner) WatchRuns(request *runnerv1alpha1.WatchRunsRequest, stream grpc
 // rules cover every method of the service.
 func rules() map[string]rpcserver.Rule {
 	all := map[string]rpcserver.Rule{}
-	for _, method := range []string{
-		runnerv1alpha1.RunnerService_StartRun_FullMethodName, runnerv1alpha1.RunnerService_CancelRun_FullMethodName,
-		runnerv1alpha1.RunnerService_StreamLogs_FullMethodName,
-	} {
-		all[method] = rpcserver.Rule{Verb: "run", Resource: "workspaces"}
+	service := runnerv1alpha1.RunnerService_ServiceDesc
+	var names []string
+	for _, method := range service.Methods {
+		names = append(names, method.MethodName)
+	}
+	for _, stream := range service.Streams {
+		names = append(names, stream.StreamName)
+	}
+	for _, name := range names {
+		all["/"+service.ServiceName+"/"+name] = rpcserver.Rule{Verb: "run", Resource: "workspaces"}
 	}
 	all[getRun] = rpcserver.Rule{Verb: "get", Resource: "workspaces/log", Deadline: 7 * time.Second, Object: func(request any) (string, string) {
 		workspace := request.(*runnerv1alpha1.GetRunRequest).GetKey().GetWorkspace()

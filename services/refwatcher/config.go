@@ -26,7 +26,7 @@ type Config struct {
 	GitPolls int
 	// GitPollsPerHost that may run at a time, and the same again for callers of ResolveRevision on each replica; default 8.
 	GitPollsPerHost int
-	// GitMaxBackoff is the longest time between two polls of a remote that fails; default 10 min.
+	// GitMaxBackoff is the longest time between two polls of a remote that fails, unless its interval is longer; default 2 min.
 	GitMaxBackoff time.Duration
 }
 
@@ -34,7 +34,7 @@ type Config struct {
 func NewDefaultConfig() Config {
 	return Config{
 		GitSchemes: slices.Clone(remote.Schemes), GitTimeout: 20 * time.Second, GitMaxListBytes: 64 << 20,
-		GitPolls: 64, GitPollsPerHost: 8, GitMaxBackoff: 10 * time.Minute,
+		GitPolls: 64, GitPollsPerHost: 8, GitMaxBackoff: 2 * time.Minute,
 	}
 }
 
@@ -79,9 +79,9 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) schedule() schedule.Settings {
-	return schedule.Settings{MaxBackoff: c.GitMaxBackoff, MinGap: schedule.MinInterval, PerHost: c.GitPollsPerHost, Total: c.GitPolls}
+	return schedule.Settings{MaxBackoff: c.GitMaxBackoff, MinGap: schedule.MinInterval, PerHost: c.GitPollsPerHost, Total: c.GitPolls, Jitter: 0.1, Patience: schedule.DefaultPatience}
 }
 
-func (c *Config) remote() remote.Config {
-	return remote.Config{Schemes: c.GitSchemes, AllowLocalAddresses: c.GitAllowLocalAddresses, Timeout: c.GitTimeout, MaxBytes: c.GitMaxListBytes}
+func (c *Config) remote(now func() time.Time) remote.Config {
+	return remote.Config{Schemes: c.GitSchemes, AllowLocalAddresses: c.GitAllowLocalAddresses, Timeout: c.GitTimeout, MaxBytes: c.GitMaxListBytes, Now: now}
 }

@@ -4,12 +4,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	// A pod made FROM scratch has no certificates of its own to trust: these are used where the system has none.
 	_ "golang.org/x/crypto/x509roots/fallback"
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
@@ -27,29 +32,38 @@ func main() {
 func newDefinition(config *Config) service.Definition {
 	return service.Definition{
 		Name: "refwatcher", Flags: config.BindFlags, Validate: config.Validate,
+		Options: func(_ service.Config, options *ctrl.Options) {
+			options.Cache.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: controller.SecretCache()}
+		},
 		Setup: func(_ context.Context, kit *service.Kit) error { return setUp(config, kit) },
 	}
 }
 
 func setUp(config *Config, kit *service.Kit) error {
-	git := remote.New(config.remote())
+	git := remote.New(config.remote(time.Now))
 	knowledge := controller.NewKnowledge(config.schedule(), config.GitSchemes)
+	credentials := controller.NewCredentials(kit.Manager.GetCache(), config.GitSchemes)
+	recorder := kit.Manager.GetEventRecorder("magos-refwatcher")
 	changed := make(chan event.TypedGenericEvent[types.NamespacedName])
 	reconciler := &controller.Reconciler{
-		Client: kit.Manager.GetClient(), Knowledge: knowledge, Events: kit.Manager.GetEventRecorder("magos-refwatcher"), Clock: clock.RealClock{},
+		Client: kit.Manager.GetClient(), Knowledge: knowledge, Credentials: credentials, Events: recorder, Clock: clock.RealClock{},
 	}
 	if err := reconciler.SetupWithManager(kit.Manager, changed); err != nil {
 		return fmt.Errorf("adding the reconciler: %w", err)
 	}
+	secrets := &controller.SecretReconciler{Secrets: kit.Manager.GetCache(), Events: recorder}
+	if err := secrets.SetupWithManager(kit.Manager); err != nil {
+		return fmt.Errorf("adding the reconciler of repository credentials: %w", err)
+	}
 	poller := controller.NewPoller(controller.PollerConfig{
-		Knowledge: knowledge, Workspaces: kit.Manager.GetClient(), Lister: git, Changed: changed,
+		Knowledge: knowledge, Workspaces: kit.Manager.GetClient(), Credentials: credentials, Lister: git, Changed: changed,
 		Clock: clock.RealClock{}, Metrics: controller.NewMetrics(kit.Metrics, knowledge.Count), Log: kit.Log,
 	})
 	if err := kit.Manager.Add(poller); err != nil {
 		return fmt.Errorf("adding the poller: %w", err)
 	}
 	handlers := rpc.New(rpc.Config{
-		Workspaces: kit.Manager.GetAPIReader(), Lister: git, Schemes: config.GitSchemes, PerHost: config.GitPollsPerHost,
+		Workspaces: kit.Manager.GetAPIReader(), Lister: git, Credentials: credentials, Schemes: config.GitSchemes, PerHost: config.GitPollsPerHost,
 		Remotes: knowledge.Remotes, Leader: kit,
 	})
 	return kit.Serve(rpc.Rules(config.GitTimeout), func(r grpc.ServiceRegistrar) { pb.RegisterRefWatcherServiceServer(r, handlers) })

@@ -82,8 +82,12 @@ type ResolveRevisionResponse struct {
 	RepoUrl string `protobuf:"bytes,3,opt,name=repo_url,json=repoUrl,proto3" json:"repo_url,omitempty"`
 	// The target revision that was looked up, as the Workspace has it.
 	TargetRevision string `protobuf:"bytes,4,opt,name=target_revision,json=targetRevision,proto3" json:"target_revision,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The Secret in the namespace of the Workspace whose credential was used; empty for none, and where the target revision is a commit.
+	CredentialSecret string `protobuf:"bytes,5,opt,name=credential_secret,json=credentialSecret,proto3" json:"credential_secret,omitempty"`
+	// Whether the answer may come from somebody else than the server: the credential is an ssh key without known hosts.
+	HostKeyUnverified bool `protobuf:"varint,6,opt,name=host_key_unverified,json=hostKeyUnverified,proto3" json:"host_key_unverified,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ResolveRevisionResponse) Reset() {
@@ -144,6 +148,20 @@ func (x *ResolveRevisionResponse) GetTargetRevision() string {
 	return ""
 }
 
+func (x *ResolveRevisionResponse) GetCredentialSecret() string {
+	if x != nil {
+		return x.CredentialSecret
+	}
+	return ""
+}
+
+func (x *ResolveRevisionResponse) GetHostKeyUnverified() bool {
+	if x != nil {
+		return x.HostKeyUnverified
+	}
+	return false
+}
+
 // ListRemotesRequest says whose remotes to list.
 type ListRemotesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -190,7 +208,7 @@ func (x *ListRemotesRequest) GetNamespace() string {
 	return ""
 }
 
-// Remote is one repository that is polled, once for all Workspaces that use it.
+// Remote is one repository that is polled, once for all Workspaces that use it with the same credential.
 type Remote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The URL, normalised.
@@ -202,9 +220,13 @@ type Remote struct {
 	// When the next poll is due.
 	NextPollAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_poll_at,json=nextPollAt,proto3" json:"next_poll_at,omitempty"`
 	// The Workspaces that use it.
-	Workspaces    []*v1alpha1.ObjectRef `protobuf:"bytes,5,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Workspaces []*v1alpha1.ObjectRef `protobuf:"bytes,5,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
+	// The Secret, in the namespace of the Workspaces, whose credential is used; empty for none.
+	CredentialSecret string `protobuf:"bytes,6,opt,name=credential_secret,json=credentialSecret,proto3" json:"credential_secret,omitempty"`
+	// Whether the answers may come from somebody else than the server: the credential is an ssh key without known hosts.
+	HostKeyUnverified bool `protobuf:"varint,7,opt,name=host_key_unverified,json=hostKeyUnverified,proto3" json:"host_key_unverified,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Remote) Reset() {
@@ -272,6 +294,20 @@ func (x *Remote) GetWorkspaces() []*v1alpha1.ObjectRef {
 	return nil
 }
 
+func (x *Remote) GetCredentialSecret() string {
+	if x != nil {
+		return x.CredentialSecret
+	}
+	return ""
+}
+
+func (x *Remote) GetHostKeyUnverified() bool {
+	if x != nil {
+		return x.HostKeyUnverified
+	}
+	return false
+}
+
 // ListRemotesResponse has the remotes.
 type ListRemotesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -324,14 +360,16 @@ const file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc = "" +
 	"\n" +
 	"*magos/refwatcher/v1alpha1/refwatcher.proto\x12\x19magos.refwatcher.v1alpha1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1emagos/core/v1alpha1/core.proto\"V\n" +
 	"\x16ResolveRevisionRequest\x12<\n" +
-	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"\x8b\x01\n" +
+	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"\xe8\x01\n" +
 	"\x17ResolveRevisionResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x19\n" +
 	"\brepo_url\x18\x03 \x01(\tR\arepoUrl\x12'\n" +
-	"\x0ftarget_revision\x18\x04 \x01(\tR\x0etargetRevision\"2\n" +
+	"\x0ftarget_revision\x18\x04 \x01(\tR\x0etargetRevision\x12+\n" +
+	"\x11credential_secret\x18\x05 \x01(\tR\x10credentialSecret\x12.\n" +
+	"\x13host_key_unverified\x18\x06 \x01(\bR\x11hostKeyUnverified\"2\n" +
 	"\x12ListRemotesRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xfb\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xd8\x02\n" +
 	"\x06Remote\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12B\n" +
 	"\x0flast_success_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rlastSuccessAt\x12\x1d\n" +
@@ -341,7 +379,9 @@ const file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc = "" +
 	"nextPollAt\x12>\n" +
 	"\n" +
 	"workspaces\x18\x05 \x03(\v2\x1e.magos.core.v1alpha1.ObjectRefR\n" +
-	"workspaces\"R\n" +
+	"workspaces\x12+\n" +
+	"\x11credential_secret\x18\x06 \x01(\tR\x10credentialSecret\x12.\n" +
+	"\x13host_key_unverified\x18\a \x01(\bR\x11hostKeyUnverified\"R\n" +
 	"\x13ListRemotesResponse\x12;\n" +
 	"\aremotes\x18\x01 \x03(\v2!.magos.refwatcher.v1alpha1.RemoteR\aremotes2\xfb\x01\n" +
 	"\x11RefWatcherService\x12x\n" +

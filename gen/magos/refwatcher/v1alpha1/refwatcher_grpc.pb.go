@@ -37,7 +37,8 @@ type RefWatcherServiceClient interface {
 	// a URL, so that nobody can make Magos call a host that no Workspace names.
 	// May be called by: who may get the workspaces of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND; REVISION_NOT_FOUND: the remote has no such branch or tag), FAILED_PRECONDITION
-	// (AMBIGUOUS_REVISION: a branch and a tag have this name; SCHEME_NOT_ALLOWED), UNAVAILABLE (REMOTE_UNAVAILABLE: the remote did not answer; with git's words).
+	// (AMBIGUOUS_REVISION: a branch and a tag have this name; SCHEME_NOT_ALLOWED; CREDENTIAL_INVALID: the Secret with the repository's credential cannot
+	// be used, or there are two), UNAVAILABLE (REMOTE_UNAVAILABLE: the remote did not answer; with git's words).
 	ResolveRevision(ctx context.Context, in *ResolveRevisionRequest, opts ...grpc.CallOption) (*ResolveRevisionResponse, error)
 	// ListRemotes lists the remotes that are polled, with the result of the last poll, from the replica that polls.
 	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.
@@ -85,7 +86,8 @@ type RefWatcherServiceServer interface {
 	// a URL, so that nobody can make Magos call a host that no Workspace names.
 	// May be called by: who may get the workspaces of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND; REVISION_NOT_FOUND: the remote has no such branch or tag), FAILED_PRECONDITION
-	// (AMBIGUOUS_REVISION: a branch and a tag have this name; SCHEME_NOT_ALLOWED), UNAVAILABLE (REMOTE_UNAVAILABLE: the remote did not answer; with git's words).
+	// (AMBIGUOUS_REVISION: a branch and a tag have this name; SCHEME_NOT_ALLOWED; CREDENTIAL_INVALID: the Secret with the repository's credential cannot
+	// be used, or there are two), UNAVAILABLE (REMOTE_UNAVAILABLE: the remote did not answer; with git's words).
 	ResolveRevision(context.Context, *ResolveRevisionRequest) (*ResolveRevisionResponse, error)
 	// ListRemotes lists the remotes that are polled, with the result of the last poll, from the replica that polls.
 	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.

@@ -161,7 +161,7 @@ func TestACommitNeedsNoRemote(t *testing.T) {
 	h.workspace("ws", "none.git", commitB)
 	h.round()
 	h.wantDetected("ws", commitB)
-	if h.git.Listings.Load() != 0 || h.poller.Knowledge.schedule.Remotes() != 0 {
+	if h.git.Listings.Load() != 0 || h.remotes() != 0 {
 		t.Error("the remote was asked for a commit")
 	}
 }

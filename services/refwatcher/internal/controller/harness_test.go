@@ -66,10 +66,11 @@ func (h *harness) restart(at int, moment crash.Moment) {
 	knowledge := NewKnowledge(settings, schemes)
 	h.changed = make(chan event.TypedGenericEvent[types.NamespacedName], 1000)
 	h.recorder = events.NewFakeRecorder(1000)
-	h.reconciler = &Reconciler{Client: scoped, Knowledge: knowledge, Events: h.recorder, Clock: h.clock}
+	credentials := NewCredentials(scoped, schemes)
+	h.reconciler = &Reconciler{Client: scoped, Knowledge: knowledge, Credentials: credentials, Events: h.recorder, Clock: h.clock}
 	h.poller = NewPoller(PollerConfig{
-		Knowledge: knowledge, Workspaces: scoped, Changed: h.changed, Clock: h.clock,
-		Lister:  remote.New(remote.Config{Schemes: schemes, AllowLocalAddresses: true, Timeout: time.Minute, MaxBytes: 8 << 20}),
+		Knowledge: knowledge, Workspaces: scoped, Credentials: credentials, Changed: h.changed, Clock: h.clock,
+		Lister:  remote.New(remote.Config{Schemes: schemes, AllowLocalAddresses: true, Timeout: time.Minute, MaxBytes: 8 << 20, Now: time.Now}),
 		Metrics: NewMetrics(prometheus.NewRegistry(), knowledge.Count), Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -172,4 +173,12 @@ func (h *harness) said() []string {
 		all = append(all, <-h.recorder.Events)
 	}
 	return all
+}
+
+// remotes is how many remotes are wanted.
+func (h *harness) remotes() int {
+	h.poller.Knowledge.setLeading(true)
+	defer h.poller.Knowledge.setLeading(false)
+	wanted, _ := h.poller.Knowledge.Count()
+	return wanted
 }

@@ -4,13 +4,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
 // The values of the label result.
 const (
 	resultSuccess     = "success"
+	resultRefused     = "refused"
 	resultUnavailable = "unavailable"
 )
+
+var results = map[schedule.Outcome]string{schedule.Answered: resultSuccess, schedule.Refused: resultRefused, schedule.Unreachable: resultUnavailable}
 
 // Metrics of polling.
 type Metrics struct {
@@ -19,30 +24,28 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics; remotes is asked for the number of remotes at each scrape.
-func NewMetrics(registerer prometheus.Registerer, remotes func() int) *Metrics {
+func NewMetrics(registerer prometheus.Registerer, remotes func() (wanted, failing int)) *Metrics {
 	m := &Metrics{
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "magos_refwatcher_polls_total", Help: "Polls of Git remotes that ended, by result: success or unavailable.",
+			Name: "magos_refwatcher_polls_total", Help: "Polls of Git remotes that ended, by result: success, refused or unavailable.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "magos_refwatcher_poll_duration_seconds", Help: "Time from the start of a poll of a Git remote to its end.",
 			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		}),
 	}
-	for _, result := range []string{resultSuccess, resultUnavailable} {
+	for _, result := range results {
 		m.polls.WithLabelValues(result)
 	}
 	registerer.MustRegister(m.polls, m.duration, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "magos_refwatcher_remotes", Help: "Git remotes that this replica polls; 0 on a replica that does not lead.",
-	}, func() float64 { return float64(remotes()) }))
+	}, func() float64 { wanted, _ := remotes(); return float64(wanted) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "magos_refwatcher_remotes_failing", Help: "Those of them whose last poll failed.",
+	}, func() float64 { _, failing := remotes(); return float64(failing) }))
 	return m
 }
 
-func (m *Metrics) polled(answered bool, took time.Duration) {
-	result := resultUnavailable
-	if answered {
-		result = resultSuccess
-	}
-	m.polls.WithLabelValues(result).Inc()
+func (m *Metrics) polled(outcome schedule.Outcome, took time.Duration) {
+	m.polls.WithLabelValues(results[outcome]).Inc()
 	m.duration.Observe(took.Seconds())
 }

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
 // docs/metrics.md lists exactly the metrics and labels that there are.
 func TestMetricsAreDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m := NewMetrics(registry, func() int { return 3 })
-	m.polled(true, time.Second)
-	m.polled(false, time.Second)
+	m := NewMetrics(registry, func() (int, int) { return 3, 1 })
+	m.polled(schedule.Answered, time.Second)
+	m.polled(schedule.Unreachable, time.Second)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

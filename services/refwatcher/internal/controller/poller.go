@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,12 +15,14 @@ import (
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
+	"magosproject.io/services/refwatcher/internal/remote"
 	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
-// Lister lists refs of a remote; *remote.Client is one.
+// Lister lists refs of a remote; *remote.Client is one. A nil credential is none.
 type Lister interface {
-	List(ctx context.Context, url refs.URL, wanted []string) (refs.Advertised, error)
+	List(ctx context.Context, url refs.URL, credential *repocreds.Credential, wanted []string) (refs.Advertised, error)
 }
 
 // PollerConfig is what a Poller needs.
@@ -28,6 +31,8 @@ type PollerConfig struct {
 	Knowledge *Knowledge
 	// Workspaces is where they are listed from, once, at the start: the cache.
 	Workspaces client.Reader
+	// Credentials of the repositories.
+	Credentials *Credentials
 	// Lister asks the remotes.
 	Lister Lister
 	// Changed gets the Workspaces for which something new was found.
@@ -74,9 +79,15 @@ func (p *Poller) seed(ctx context.Context) error {
 		return fmt.Errorf("listing Workspaces before the first poll: %w", err)
 	}
 	for i := range list.Items {
-		if w := &list.Items[i]; w.DeletionTimestamp == nil {
-			p.Knowledge.Observe(p.Clock.Now(), w)
+		w := &list.Items[i]
+		if w.DeletionTimestamp != nil {
+			continue
 		}
+		access, err := p.Credentials.Access(ctx, w)
+		if err != nil {
+			return err
+		}
+		p.Knowledge.Observe(p.Clock.Now(), w, access)
 	}
 	return nil
 }
@@ -109,16 +120,16 @@ func (p *Poller) wait(ctx context.Context) bool {
 	return true
 }
 
-func (p *Poller) poll(ctx context.Context, j job) {
+func (p *Poller) poll(ctx context.Context, poll schedule.Poll) {
 	begun := p.Clock.Now()
-	findings, trouble := p.ask(ctx, j)
+	answer := p.ask(ctx, poll)
 	ended := p.Clock.Now()
 	if ctx.Err() != nil {
 		// The leadership is over; that the question was cut off says nothing about the remote.
 		return
 	}
-	p.Metrics.polled(trouble == nil, ended.Sub(begun))
-	for _, key := range p.Knowledge.finish(ended, j, findings, trouble) {
+	p.Metrics.polled(answer.Outcome, ended.Sub(begun))
+	for _, key := range p.Knowledge.finish(ended, poll, answer) {
 		select {
 		case p.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
 		case <-ctx.Done():
@@ -128,19 +139,37 @@ func (p *Poller) poll(ctx context.Context, j job) {
 }
 
 // ask lists the refs of a remote once and says what each name means.
-func (p *Poller) ask(ctx context.Context, j job) (map[string]schedule.Finding, *schedule.Trouble) {
+func (p *Poller) ask(ctx context.Context, poll schedule.Poll) schedule.Answer {
+	credential, err := p.Credentials.Credential(ctx, poll.Access)
+	if err != nil {
+		return schedule.Answer{Outcome: schedule.Refused, Trouble: &schedule.Trouble{Reason: v1alpha1.ReasonCredentialInvalid, Message: err.Error()}}
+	}
 	var wanted []string
-	for _, name := range j.names {
+	for _, name := range poll.Names {
 		wanted = append(wanted, name.Candidates()...)
 	}
-	advertised, err := p.Lister.List(ctx, j.url, wanted)
+	advertised, err := p.Lister.List(ctx, poll.URL, credential, wanted)
 	if err != nil {
-		p.Log.WarnContext(ctx, "a remote cannot be polled", "remote", j.key, "error", err)
-		return nil, &schedule.Trouble{Reason: v1alpha1.ReasonRemoteUnavailable, Message: err.Error()}
+		p.Log.WarnContext(ctx, "a remote cannot be polled", "remote", poll.Remote, "error", err)
+		outcome, retryAfter := outcomeOf(err)
+		return schedule.Answer{Outcome: outcome, RetryAfter: retryAfter, Trouble: &schedule.Trouble{Reason: v1alpha1.ReasonRemoteUnavailable, Message: err.Error()}}
 	}
-	findings := make(map[string]schedule.Finding, len(j.names))
-	for _, name := range j.names {
+	findings := make(map[string]schedule.Finding, len(poll.Names))
+	for _, name := range poll.Names {
 		findings[name.String()] = schedule.FindingOf(refs.Resolve(advertised, name))
 	}
-	return findings, nil
+	return schedule.Answer{Findings: findings}
+}
+
+// outcomeOf tells a remote that somebody must mend from one that is only away.
+func outcomeOf(err error) (schedule.Outcome, time.Duration) {
+	var refused *remote.RefusedError
+	if errors.As(err, &refused) {
+		return schedule.Refused, refused.RetryAfter
+	}
+	var busy *remote.BusyError
+	if errors.As(err, &busy) {
+		return schedule.Unreachable, busy.RetryAfter
+	}
+	return schedule.Unreachable, 0
 }

@@ -35,13 +35,16 @@ type Reconciler struct {
 	Client client.Client
 	// Knowledge that it shares with the Poller.
 	Knowledge *Knowledge
+	// Credentials of the repositories.
+	Credentials *Credentials
 	// Events are emitted on transitions.
 	Events events.EventRecorder
 	// Clock is needed.
 	Clock clock.PassiveClock
 }
 
-// SetupWithManager makes the manager run the Reconciler on the leader, for every change of a Workspace and for every one that comes from changed.
+// SetupWithManager makes the manager run the Reconciler on the leader, for every change of a Workspace or of a repository credential in its namespace, and
+// for every Workspace that comes from changed.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager, changed <-chan event.TypedGenericEvent[types.NamespacedName]) error {
 	enqueue := handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
 		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -51,6 +54,7 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager, changed <-chan event
 	return ctrl.NewControllerManagedBy(manager).
 		Named("refwatcher").
 		For(&v1alpha1.Workspace{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.neighbours)).
 		WatchesRawSource(source.Channel(changed, enqueue)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -67,7 +71,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Workspace %s: %w", request, err)
 	}
-	found, told := r.Knowledge.Observe(r.Clock.Now(), w)
+	access, err := r.Credentials.Access(ctx, w)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	found, told := r.Knowledge.Observe(r.Clock.Now(), w, access)
 	decision := schedule.Decide(w, found, told)
 	if err := r.act(ctx, w, decision); err != nil {
 		return reconcile.Result{}, err
@@ -92,4 +100,18 @@ func (r *Reconciler) act(ctx context.Context, w *v1alpha1.Workspace, decision sc
 		r.Events.Eventf(w, nil, kind, a.Reason, eventAction, "%s", a.Message)
 	}
 	return nil
+}
+
+// neighbours are the Workspaces whose repository a Secret may be for. A list that fails is not repaired by the next reconcile, as others are: but it comes
+// from the cache, which fails only before it has synced, and then every Workspace is still to come.
+func (r *Reconciler) neighbours(ctx context.Context, secret client.Object) []reconcile.Request {
+	var list v1alpha1.WorkspaceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(secret.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
 }

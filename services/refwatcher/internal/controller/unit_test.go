@@ -19,6 +19,7 @@ import (
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
 	"magosproject.io/internal/testcluster"
 	"magosproject.io/services/refwatcher/internal/schedule"
 )
@@ -30,7 +31,7 @@ const (
 
 var (
 	began    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	settings = schedule.Settings{MaxBackoff: 10 * time.Minute, MinGap: time.Second, PerHost: 4, Total: 8}
+	settings = schedule.Settings{MaxBackoff: 10 * time.Minute, MinGap: time.Second, PerHost: 4, Total: 8, Jitter: 0.1}
 	schemes  = []string{"https", "http"}
 )
 
@@ -43,7 +44,7 @@ type fakeRemotes struct {
 	wanted   []string
 }
 
-func (f *fakeRemotes) List(_ context.Context, _ refs.URL, wanted []string) (refs.Advertised, error) {
+func (f *fakeRemotes) List(_ context.Context, _ refs.URL, _ *repocreds.Credential, wanted []string) (refs.Advertised, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.listings++
@@ -65,9 +66,10 @@ func newTestPoller(t *testing.T, k *Knowledge, lister Lister, c clock.Clock, wor
 	for _, w := range workspaces {
 		builder.WithObjects(w)
 	}
+	reader := builder.Build()
 	changed := make(chan event.TypedGenericEvent[types.NamespacedName], 1000)
 	return NewPoller(PollerConfig{
-		Knowledge: k, Workspaces: builder.Build(), Lister: lister, Changed: changed, Clock: c,
+		Knowledge: k, Workspaces: reader, Credentials: NewCredentials(reader, schemes), Lister: lister, Changed: changed, Clock: c,
 		Metrics: NewMetrics(prometheus.NewRegistry(), k.Count), Log: slog.New(slog.DiscardHandler),
 	}), changed
 }
@@ -98,7 +100,7 @@ func TestFiftyWorkspacesAreOnePoll(t *testing.T) {
 		t.Errorf("%d Workspaces were told, want 50", len(changed))
 	}
 	for i, w := range workspaces {
-		if found, _ := k.Observe(began, w); found.Commit != []string{commitA, commitB}[i%2] {
+		if found, _ := k.Observe(began, w, schedule.Access{}); found.Commit != []string{commitA, commitB}[i%2] {
 			t.Errorf("%s: found %+v", w.Name, found)
 		}
 	}
@@ -136,7 +138,7 @@ func TestARemoteThatFailsKeepsWhatIsKnown(t *testing.T) {
 	lister.err = errors.New("no route to host")
 	clock.Step(time.Minute)
 	poll()
-	found, _ := k.Observe(clock.Now(), w)
+	found, _ := k.Observe(clock.Now(), w, schedule.Access{})
 	if found.Commit != commitA || found.Trouble == nil || found.Trouble.Reason != v1alpha1.ReasonRemoteUnavailable {
 		t.Errorf("found %+v", found)
 	}
@@ -150,33 +152,8 @@ func TestARemoteThatFailsKeepsWhatIsKnown(t *testing.T) {
 	lister.err = nil
 	clock.Step(time.Hour)
 	poll()
-	if found, _ := k.Observe(clock.Now(), w); found.Trouble != nil || found.Commit != commitA {
+	if found, _ := k.Observe(clock.Now(), w, schedule.Access{}); found.Trouble != nil || found.Commit != commitA {
 		t.Errorf("found %+v", found)
-	}
-}
-
-func TestEventsOfOneRemoteAreBounded(t *testing.T) {
-	k := NewKnowledge(settings, schemes)
-	say := []schedule.Announcement{{Reason: v1alpha1.ReasonRemoteUnavailable}}
-	said := 0
-	for i := range 100 {
-		w := newWorkspace(fmt.Sprint("ws-", i), "main")
-		k.Observe(began, w)
-		said += len(k.Tell(w, schedule.Told{Reason: v1alpha1.ReasonRemoteUnavailable}, say))
-		if _, told := k.Observe(began, w); told.Reason != v1alpha1.ReasonRemoteUnavailable {
-			t.Fatal("what was not said because of the bound would be said later")
-		}
-	}
-	if said != announcementsPerPoll {
-		t.Errorf("%d Events, want %d", said, announcementsPerPoll)
-	}
-	j, due := k.next(began)
-	if !due {
-		t.Fatal("nothing is due")
-	}
-	k.finish(began, j, nil, &schedule.Trouble{Reason: v1alpha1.ReasonRemoteUnavailable})
-	if got := k.Tell(newWorkspace("ws-0", "main"), schedule.Told{}, say); len(got) != 1 {
-		t.Error("nothing can be said after the next poll either")
 	}
 }
 
@@ -184,25 +161,25 @@ func TestKnowledgeForgetsWithTheLastWorkspace(t *testing.T) {
 	k := NewKnowledge(settings, schemes)
 	k.setLeading(true)
 	a, b := newWorkspace("a", "main"), newWorkspace("b", "main")
-	k.Observe(began, a)
-	k.Observe(began, b)
-	if k.Count() != 1 {
-		t.Fatalf("%d remotes", k.Count())
+	k.Observe(began, a, schedule.Access{})
+	k.Observe(began, b, schedule.Access{})
+	if n, _ := k.Count(); n != 1 {
+		t.Fatalf("%d remotes", n)
 	}
 	moved := b.DeepCopy()
 	moved.Spec.Source.RepoURL = "https://example.com/other.git"
-	k.Observe(began, moved)
+	k.Observe(began, moved, schedule.Access{})
 	if remotes, _ := k.Remotes(""); len(remotes) != 2 {
 		t.Fatalf("remotes %+v", remotes)
 	}
 	pinned := b.DeepCopy()
 	pinned.Spec.Source.TargetRevision = commitB
-	if found, _ := k.Observe(began, pinned); found.Commit != commitB {
+	if found, _ := k.Observe(began, pinned, schedule.Access{}); found.Commit != commitB {
 		t.Errorf("found %+v for a commit", found)
 	}
 	k.Forget(types.NamespacedName{Namespace: "team", Name: "a"})
 	k.Forget(types.NamespacedName{Namespace: "team", Name: "never"})
-	if remotes, _ := k.Remotes(""); len(remotes) != 0 || k.Count() != 0 || len(k.remotes) != 0 {
+	if remotes, _ := k.Remotes(""); len(remotes) != 0 {
 		t.Errorf("left %+v", remotes)
 	}
 }
@@ -210,11 +187,11 @@ func TestKnowledgeForgetsWithTheLastWorkspace(t *testing.T) {
 func TestASuccessorOfTheSameNameWasToldNothing(t *testing.T) {
 	k := NewKnowledge(settings, schemes)
 	w := newWorkspace("a", "main")
-	k.Observe(began, w)
+	k.Observe(began, w, schedule.Access{})
 	k.Tell(w, schedule.Told{Reason: v1alpha1.ReasonRemoteUnavailable}, nil)
 	successor := w.DeepCopy()
 	successor.UID = "another"
-	if _, told := k.Observe(began, successor); told != (schedule.Told{}) {
+	if _, told := k.Observe(began, successor, schedule.Access{}); told != (schedule.Told{}) {
 		t.Errorf("told %+v", told)
 	}
 }
@@ -225,11 +202,11 @@ func TestRemotesAreThoseOfTheNamespace(t *testing.T) {
 		t.Error("a replica that does not lead answers")
 	}
 	k.setLeading(true)
-	k.Observe(began, newWorkspace("a", "main"))
+	k.Observe(began, newWorkspace("a", "main"), schedule.Access{})
 	other := newWorkspace("b", "main")
 	other.Namespace = "other"
-	k.Observe(began, other)
-	k.Observe(began, newWorkspace("pinned", commitA))
+	k.Observe(began, other, schedule.Access{})
+	k.Observe(began, newWorkspace("pinned", commitA), schedule.Access{})
 	for namespace, want := range map[string]int{"": 2, "team": 1, "other": 1} {
 		remotes, polls := k.Remotes(namespace)
 		if !polls || len(remotes) != 1 || len(remotes[0].Workspaces) != want {
@@ -254,7 +231,7 @@ func TestPollerFollowsArrivalsAndStops(t *testing.T) {
 	}
 	arrival := newWorkspace("b", "main")
 	arrival.Spec.Source.RepoURL = "https://example.org/other.git"
-	k.Observe(time.Now(), arrival)
+	k.Observe(time.Now(), arrival, schedule.Access{})
 	if got := <-changed; got.Object.Name != "b" {
 		t.Errorf("told %v", got)
 	}

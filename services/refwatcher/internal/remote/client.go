@@ -9,10 +9,11 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"magosproject.io/internal/githubapp"
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
 )
 
 // Schemes are all that this package speaks. Remote helpers (ext::, fd::, …) and local paths are not among them and cannot be allowed.
@@ -28,6 +29,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxBytes of one listing.
 	MaxBytes int64
+	// Now is the clock by which tokens of GitHub Apps expire.
+	Now func() time.Time
 }
 
 // Client lists refs. It is safe for concurrent use.
@@ -35,24 +38,14 @@ type Client struct {
 	config Config
 	dialer *dialer
 	http   *http.Client
+	tokens *githubapp.Tokens
 }
 
 // New makes a Client. It opens no connection.
 func New(config Config) *Client {
 	d := newDialer(config.AllowLocalAddresses)
-	return &Client{config: config, dialer: d, http: newHTTPClient(d, config.Schemes)}
-}
-
-// SchemeError says that the scheme of a URL is not on the list.
-type SchemeError struct {
-	// Scheme that was refused.
-	Scheme string
-	// Allowed schemes.
-	Allowed []string
-}
-
-func (e *SchemeError) Error() string {
-	return fmt.Sprintf("scheme %q is not allowed: use one of %s", e.Scheme, strings.Join(e.Allowed, ", "))
+	web := newHTTPClient(d, config.Schemes)
+	return &Client{config: config, dialer: d, http: web, tokens: githubapp.NewTokens(web, config.Now)}
 }
 
 // Check reports whether the URL may be asked at all: nil or a SchemeError.
@@ -63,15 +56,15 @@ func (c *Client) Check(url refs.URL) error {
 	return nil
 }
 
-// List returns those of the wanted refs (full names) that the remote has. It fails with a SchemeError, or with what the remote, the network
-// or git said; a list that was cut short is an error and never a list without the rest.
-func (c *Client) List(ctx context.Context, url refs.URL, wanted []string) (refs.Advertised, error) {
+// List returns those of the wanted refs (full names) that the remote has. The credential is for this URL, nil for none. It fails with a SchemeError, a
+// RefusedError, a BusyError, or with what the network or git said; a list that was cut short is an error and never a list without the rest.
+func (c *Client) List(ctx context.Context, url refs.URL, credential *repocreds.Credential, wanted []string) (refs.Advertised, error) {
 	if err := c.Check(url); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	advertised, err := c.list(ctx, url, wanted)
+	advertised, err := c.list(ctx, url, credential, wanted)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		// Whatever the connection says of its sudden end, this is why.
 		return nil, fmt.Errorf("listing the refs of %s: no complete answer within %s", url, c.config.Timeout)
@@ -82,7 +75,7 @@ func (c *Client) List(ctx context.Context, url refs.URL, wanted []string) (refs.
 	return advertised, nil
 }
 
-func (c *Client) list(ctx context.Context, url refs.URL, wanted []string) (refs.Advertised, error) {
+func (c *Client) list(ctx context.Context, url refs.URL, credential *repocreds.Credential, wanted []string) (refs.Advertised, error) {
 	set := make(map[string]bool, len(wanted))
 	for _, name := range wanted {
 		set[name] = true
@@ -90,9 +83,9 @@ func (c *Client) list(ctx context.Context, url refs.URL, wanted []string) (refs.
 	read := func(r io.Reader) (refs.Advertised, error) { return readAdvertisement(r, c.config.MaxBytes, set) }
 	switch url.Scheme {
 	case "http", "https":
-		return c.listHTTP(ctx, url, read)
+		return c.listHTTP(ctx, url, credential, read)
 	case "ssh":
-		return c.listSSH(ctx, url, read)
+		return c.listSSH(ctx, url, credential, read)
 	case "git":
 		return c.listGit(ctx, url, read)
 	}

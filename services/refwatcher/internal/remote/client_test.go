@@ -18,7 +18,7 @@ import (
 )
 
 func newTestClient(change func(*Config)) *Client {
-	config := Config{Schemes: Schemes, AllowLocalAddresses: true, Timeout: time.Minute, MaxBytes: 8 << 20}
+	config := Config{Schemes: Schemes, AllowLocalAddresses: true, Timeout: time.Minute, MaxBytes: 8 << 20, Now: time.Now}
 	if change != nil {
 		change(&config)
 	}
@@ -41,7 +41,7 @@ func resolve(t *testing.T, c *Client, rawURL, target string) (refs.Resolution, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	advertised, err := c.List(t.Context(), mustURL(t, rawURL), name.Candidates())
+	advertised, err := c.List(t.Context(), mustURL(t, rawURL), nil, name.Candidates())
 	if err != nil {
 		return refs.Resolution{}, err
 	}
@@ -167,7 +167,7 @@ func TestC61TenThousandRefsAndNoObjects(t *testing.T) {
 	repo.SetMany(names, a)
 	repo.Set("refs/heads/team/branch-09999", b)
 	c, url := newTestClient(nil), mustURL(t, server.URL+"/infra.git")
-	got, err := c.List(t.Context(), url, []string{"refs/heads/team/branch-09999", "refs/heads/team/branch-00000", "refs/heads/none"})
+	got, err := c.List(t.Context(), url, nil, []string{"refs/heads/team/branch-09999", "refs/heads/team/branch-00000", "refs/heads/none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestC61TenThousandRefsAndNoObjects(t *testing.T) {
 		t.Errorf("objects were asked for %d times", n)
 	}
 	small := newTestClient(func(c *Config) { c.MaxBytes = 64 << 10 })
-	if _, err := small.List(t.Context(), url, []string{"refs/heads/team/branch-00000"}); !errors.Is(err, errTooLarge) {
+	if _, err := small.List(t.Context(), url, nil, []string{"refs/heads/team/branch-00000"}); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v, want errTooLarge: a list cut short must not look like a list", err)
 	}
 }
@@ -226,7 +226,7 @@ func TestSSHPathIsOneArgument(t *testing.T) {
 	repo.Set("refs/heads/main", a)
 	u := mustURL(t, "ssh://"+gittest.ServeSSH(t)+"/x")
 	u.Path = repo.Dir
-	got, err := newTestClient(nil).List(t.Context(), u, []string{"refs/heads/main"})
+	got, err := newTestClient(nil).List(t.Context(), u, nil, []string{"refs/heads/main"})
 	if err != nil || got["refs/heads/main"].Object != a {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -236,7 +236,7 @@ func TestSchemesAreAnAllowList(t *testing.T) {
 	c := newTestClient(func(c *Config) { c.Schemes = []string{"https"} })
 	for _, raw := range []string{"http://example.com/x", "ssh://example.com/x", "git@example.com:x", "git://example.com/x", "file://localhost/x", "ext://example.com/x"} {
 		var refused *SchemeError
-		if _, err := c.List(t.Context(), mustURL(t, raw), nil); !errors.As(err, &refused) {
+		if _, err := c.List(t.Context(), mustURL(t, raw), nil, nil); !errors.As(err, &refused) {
 			t.Errorf("%s: got %v, want SchemeError", raw, err)
 		}
 	}
@@ -339,7 +339,7 @@ func TestSilentServerTimesOut(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	c := newTestClient(func(c *Config) { c.Timeout = 50 * time.Millisecond })
 	for _, scheme := range []string{"http", "git", "ssh"} {
-		_, err := c.List(t.Context(), mustURL(t, scheme+"://"+listener.Addr().String()+"/x"), nil)
+		_, err := c.List(t.Context(), mustURL(t, scheme+"://"+listener.Addr().String()+"/x"), nil, nil)
 		if err == nil || !strings.Contains(err.Error(), "no complete answer within 50ms") {
 			t.Errorf("%s: got %v, want a timeout", scheme, err)
 		}
@@ -360,7 +360,7 @@ func TestCallerMayGiveUp(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	if _, err := newTestClient(nil).List(ctx, mustURL(t, "http://"+listener.Addr().String()+"/x"), nil); err == nil {
+	if _, err := newTestClient(nil).List(ctx, mustURL(t, "http://"+listener.Addr().String()+"/x"), nil, nil); err == nil {
 		t.Error("a cancelled listing succeeded")
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
 )
 
 const (
@@ -30,6 +32,7 @@ func newHTTPClient(d *dialer, schemes []string) *http.Client {
 			ForceAttemptHTTP2: true, MaxIdleConns: 32, MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			guardCredential(next, via)
 			return checkRedirect(next, via[len(via)-1], len(via), schemes)
 		},
 	}
@@ -51,19 +54,34 @@ func checkRedirect(next, last *http.Request, hops int, schemes []string) error {
 	return nil
 }
 
-func (c *Client) listHTTP(ctx context.Context, url refs.URL, read reader) (refs.Advertised, error) {
+func (c *Client) listHTTP(ctx context.Context, url refs.URL, credential *repocreds.Credential, read reader) (refs.Advertised, error) {
+	advertised, err := c.listHTTPOnce(ctx, url, credential, read)
+	if errors.Is(err, errUnauthorized) && credential != nil && credential.GitHubApp != nil {
+		// The rights of an installation change at any time, and its tokens end with them.
+		c.tokens.Forget(credential.GitHubApp)
+		return c.listHTTPOnce(ctx, url, credential, read)
+	}
+	return advertised, err
+}
+
+func (c *Client) listHTTPOnce(ctx context.Context, url refs.URL, credential *repocreds.Credential, read reader) (refs.Advertised, error) {
+	// The user of the URL is none of the credential, and net/http would make one of it.
+	url.User = ""
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String()+infoRefs+"?service=git-upload-pack", nil)
 	if err != nil {
 		return nil, errors.New("making the request: the URL cannot be used for http")
 	}
 	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", advertisementType)
+	if err := c.authorize(ctx, request, credential); err != nil {
+		return nil, withSecret(err, credential)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if err := checkResponse(response); err != nil {
+	if err := checkResponse(response, credential, c.config.Now()); err != nil {
 		return nil, err
 	}
 	advertised, err := read(response.Body)
@@ -74,22 +92,55 @@ func (c *Client) listHTTP(ctx context.Context, url refs.URL, read reader) (refs.
 	return advertised, err
 }
 
-func checkResponse(response *http.Response) error {
-	switch response.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("the server asks for credentials (%s): the repository is private or does not exist", response.Status)
-	case http.StatusNotFound, http.StatusGone:
-		return fmt.Errorf("the server has no repository at this URL (%s)", response.Status)
+// errUnauthorized is what a RefusedError for a status of 401 wraps.
+var errUnauthorized = errors.New("unauthorized")
+
+func checkResponse(response *http.Response, credential *repocreds.Credential, now time.Time) error {
+	status := response.StatusCode
+	switch {
+	case status == http.StatusOK:
+	case status == http.StatusUnauthorized:
+		err := refusal(response.Status, credential)
+		err.cause = errUnauthorized
+		return err
+	case status == http.StatusForbidden && response.Header.Get("Retry-After") == "":
+		return refusal(response.Status, credential)
+	case status == http.StatusNotFound, status == http.StatusGone:
+		if credential != nil {
+			return refused("the server has no repository at this URL, or does not show it to the credential in %s (%s)", credential, response.Status)
+		}
+		return refused("the server has no repository at this URL (%s)", response.Status)
 	default:
-		body, _ := io.ReadAll(io.LimitReader(response.Body, serverWords+1))
-		return fmt.Errorf("the server answers %s: %s", response.Status, excerpt(string(body)))
+		return overloaded(response, now)
 	}
 	if !strings.HasSuffix(response.Request.URL.Path, infoRefs) {
-		return fmt.Errorf("the server redirects to %s, which is no repository", response.Request.URL.Redacted())
+		return refused("the server redirects to %s, which is no repository", response.Request.URL.Redacted())
 	}
 	if kind := response.Header.Get("Content-Type"); kind != advertisementType {
-		return fmt.Errorf("the server answers with %q: it does not speak Git's smart HTTP protocol at this URL", excerpt(kind))
+		return refused("the server answers with %q: it does not speak Git's smart HTTP protocol at this URL", excerpt(kind))
 	}
 	return nil
+}
+
+// overloaded is for answers that are no verdict on the repository. GitHub answers 403 with Retry-After where others answer 429.
+func overloaded(response *http.Response, now time.Time) error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, serverWords+1))
+	text := fmt.Sprintf("the server answers %s: %s", response.Status, excerpt(string(body)))
+	wait := retryAfter(response.Header.Get("Retry-After"), now)
+	if response.StatusCode >= http.StatusInternalServerError {
+		return &BusyError{RetryAfter: wait, text: text}
+	}
+	return &RefusedError{RetryAfter: wait, text: text}
+}
+
+// retryAfter reads seconds or a date; 0 for what is neither or has passed.
+func retryAfter(value string, now time.Time) time.Duration {
+	const longest = 24 * 60 * 60
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(min(max(seconds, 0), longest)) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
 }

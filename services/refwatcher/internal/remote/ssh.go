@@ -5,28 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
 
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
 )
 
 // defaultSSHUser is whom hosting services expect where a URL names nobody.
 const defaultSSHUser = "git"
 
-// listSSH lists over ssh without credentials: servers that let everybody in read only. No agent, no key of the pod and no ssh configuration is used.
-func (c *Client) listSSH(ctx context.Context, url refs.URL, read reader) (refs.Advertised, error) {
-	conn, closeConn, err := c.dialer.open(ctx, url.Address())
+// listSSH lists over ssh, without a credential where there is none: servers that let everybody in read only. No agent, no key of the pod and no ssh
+// configuration is used.
+func (c *Client) listSSH(ctx context.Context, url refs.URL, credential *repocreds.Credential, read reader) (refs.Advertised, error) {
+	if credential != nil && credential.SSH == nil {
+		return nil, refused("the credential in %s is not for this scheme", credential)
+	}
+	verifier, err := newHostVerifier(url, credential)
 	if err != nil {
 		return nil, err
 	}
-	defer closeConn()
-	client, err := handshake(conn, url)
+	client, err := c.login(ctx, url, credential, verifier)
 	if err != nil {
-		return nil, err
+		return nil, c.explain(ctx, url, verifier, err)
 	}
 	defer func() { _ = client.Close() }()
 	session, err := client.NewSession()
@@ -37,22 +40,47 @@ func (c *Client) listSSH(ctx context.Context, url refs.URL, read reader) (refs.A
 	return runUploadPack(session, url.Path, read)
 }
 
-func handshake(conn net.Conn, url refs.URL) (*ssh.Client, error) {
+// sshClient closes its connection as well.
+type sshClient struct {
+	*ssh.Client
+	closeConn func()
+}
+
+func (c *sshClient) Close() error {
+	err := c.Client.Close()
+	c.closeConn()
+	return err
+}
+
+func (c *Client) login(ctx context.Context, url refs.URL, credential *repocreds.Credential, verifier *hostVerifier) (*sshClient, error) {
+	conn, closeConn, err := c.dialer.open(ctx, url.Address())
+	if err != nil {
+		return nil, err
+	}
 	user := url.User
 	if user == "" {
 		user = defaultSSHUser
 	}
-	config := &ssh.ClientConfig{
-		User: user,
-		// There are no known hosts to verify against yet. Nothing secret is sent, but a false host could say which commit to
-		// run, and keeper, which verifies no host keys either, could fetch it there.
-		HostKeyCallback: func(string, net.Addr, ssh.PublicKey) error { return nil },
+	config := &ssh.ClientConfig{User: user, HostKeyCallback: verifier.check, HostKeyAlgorithms: verifier.algorithms()}
+	if credential != nil {
+		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(credential.SSH.Signer)}
 	}
 	transport, channels, requests, err := ssh.NewClientConn(conn, url.Address(), config)
 	if err != nil {
-		return nil, fmt.Errorf("logging in over ssh as %s without credentials: %w", user, err)
+		closeConn()
+		if verifier.passed && ctx.Err() == nil {
+			return nil, loginRefused(user, credential, err)
+		}
+		return nil, err
 	}
-	return ssh.NewClient(transport, channels, requests), nil
+	return &sshClient{Client: ssh.NewClient(transport, channels, requests), closeConn: closeConn}, nil
+}
+
+func loginRefused(user string, credential *repocreds.Credential, err error) error {
+	if credential == nil {
+		return refused("logging in over ssh as %s without credentials: %w", user, err)
+	}
+	return refused("logging in over ssh as %s with the key in %s: %w", user, credential, err)
 }
 
 func runUploadPack(session *ssh.Session, path string, read reader) (refs.Advertised, error) {

@@ -12,7 +12,7 @@ import (
 	corepb "magosproject.io/gen/magos/core/v1alpha1"
 	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
 	"magosproject.io/internal/rpcerr"
-	"magosproject.io/services/refwatcher/internal/controller"
+	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
 // forwarded marks a call that comes from another replica: it is not passed on again, or two replicas that each take the other for the leader
@@ -48,10 +48,13 @@ func (s *Service) ask(ctx context.Context, address string, request *pb.ListRemot
 	return response, nil
 }
 
-func render(remotes []controller.Remote) *pb.ListRemotesResponse {
+func render(remotes []schedule.Remote) *pb.ListRemotesResponse {
 	response := &pb.ListRemotesResponse{}
 	for _, r := range remotes {
-		message := &pb.Remote{Url: r.URL, LastSuccessAt: timestamp(r.LastSuccess), LastError: r.LastError, NextPollAt: timestamp(r.NextPoll)}
+		message := &pb.Remote{
+			Url: r.URL, LastSuccessAt: timestamp(r.LastSuccess), LastError: r.LastError, NextPollAt: timestamp(r.NextPoll),
+			CredentialSecret: r.Secret, HostKeyUnverified: r.Unverified,
+		}
 		for _, w := range r.Workspaces {
 			message.Workspaces = append(message.Workspaces, &corepb.ObjectRef{Namespace: w.Namespace, Name: w.Name})
 		}

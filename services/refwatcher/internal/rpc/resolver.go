@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -13,27 +14,30 @@ import (
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/services/refwatcher/internal/controller"
 	"magosproject.io/services/refwatcher/internal/remote"
+	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
 // resolver asks remotes on behalf of callers. Callers that want the same at the same time share one listing.
 type resolver struct {
-	lister  controller.Lister
-	perHost int
-	flights singleflight.Group
+	lister      controller.Lister
+	credentials *controller.Credentials
+	perHost     int
+	flights     singleflight.Group
 
 	mutex sync.Mutex
 	hosts map[string]chan struct{}
 }
 
-func newResolver(lister controller.Lister, perHost int) *resolver {
-	return &resolver{lister: lister, perHost: perHost, hosts: map[string]chan struct{}{}}
+func newResolver(lister controller.Lister, credentials *controller.Credentials, perHost int) *resolver {
+	return &resolver{lister: lister, credentials: credentials, perHost: perHost, hosts: map[string]chan struct{}{}}
 }
 
 // resolve answers with an error of the RPC vocabulary.
-func (r *resolver) resolve(ctx context.Context, url refs.URL, name refs.Name) (refs.Resolution, error) {
-	answers := r.flights.DoChan(url.String()+" "+name.String(), func() (any, error) {
+func (r *resolver) resolve(ctx context.Context, want schedule.Want, access schedule.Access) (refs.Resolution, error) {
+	flight := strings.Join([]string{want.URL.String(), access.Namespace, access.Secret, access.Version, access.Note, want.Name.String()}, "\x00")
+	answers := r.flights.DoChan(flight, func() (any, error) {
 		// The listing has its own timeout: a caller that gives up must not cut off the others.
-		return r.ask(context.WithoutCancel(ctx), url, name)
+		return r.ask(context.WithoutCancel(ctx), want, access)
 	})
 	select {
 	case answer := <-answers:
@@ -46,15 +50,19 @@ func (r *resolver) resolve(ctx context.Context, url refs.URL, name refs.Name) (r
 	}
 }
 
-func (r *resolver) ask(ctx context.Context, url refs.URL, name refs.Name) (refs.Resolution, error) {
-	room := r.host(url.Address())
+func (r *resolver) ask(ctx context.Context, want schedule.Want, access schedule.Access) (refs.Resolution, error) {
+	credential, err := r.credentials.Credential(ctx, access)
+	if err != nil {
+		return refs.Resolution{}, rpcerr.New(codes.FailedPrecondition, rpcerr.CredentialInvalid, "%w", err)
+	}
+	room := r.host(want.URL.Address())
 	room <- struct{}{}
 	defer func() { <-room }()
-	advertised, err := r.lister.List(ctx, url, name.Candidates())
+	advertised, err := r.lister.List(ctx, want.URL, credential, want.Name.Candidates())
 	if err != nil {
-		return refs.Resolution{}, remoteError(err)
+		return refs.Resolution{}, remoteError(err, access.Note)
 	}
-	answer, err := refs.Resolve(advertised, name)
+	answer, err := refs.Resolve(advertised, want.Name)
 	if err != nil {
 		return refs.Resolution{}, nameError(err)
 	}
@@ -73,10 +81,13 @@ func (r *resolver) host(address string) chan struct{} {
 	return room
 }
 
-func remoteError(err error) error {
+func remoteError(err error, note string) error {
 	var scheme *remote.SchemeError
 	if errors.As(err, &scheme) {
 		return rpcerr.New(codes.FailedPrecondition, rpcerr.SchemeNotAllowed, "%w", err)
+	}
+	if note != "" {
+		err = fmt.Errorf("%w; %s", err, note)
 	}
 	return rpcerr.New(codes.Unavailable, rpcerr.RemoteUnavailable, "%w", err)
 }

@@ -34,12 +34,14 @@ type Config struct {
 	Workspaces client.Reader
 	// Lister asks the remotes.
 	Lister controller.Lister
+	// Credentials of the repositories.
+	Credentials *controller.Credentials
 	// Schemes that URLs may have.
 	Schemes []string
 	// PerHost is how many listings of one host may run at a time for callers.
 	PerHost int
 	// Remotes lists what the poller of this replica knows; false if it does not poll.
-	Remotes func(namespace string) ([]controller.Remote, bool)
+	Remotes func(namespace string) ([]schedule.Remote, bool)
 	// Leader finds the replica that does.
 	Leader Leader
 }
@@ -53,7 +55,7 @@ type Service struct {
 
 // New makes a Service.
 func New(config Config) *Service {
-	return &Service{config: config, resolver: newResolver(config.Lister, config.PerHost)}
+	return &Service{config: config, resolver: newResolver(config.Lister, config.Credentials, config.PerHost)}
 }
 
 // Rules say who may call what. gitTimeout bounds one listing of a remote; a call may take a little longer.
@@ -92,11 +94,19 @@ func (s *Service) ResolveRevision(ctx context.Context, request *pb.ResolveRevisi
 		response.Revision = commit
 		return response, nil
 	}
-	answer, err := s.resolver.resolve(ctx, want.URL, want.Name)
+	access, err := s.config.Credentials.Access(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	if access.Trouble != nil {
+		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.CredentialInvalid, "%s", access.Trouble.Message)
+	}
+	answer, err := s.resolver.resolve(ctx, want, access)
 	if err != nil {
 		return nil, err
 	}
 	response.Revision, response.Ref = answer.Commit, answer.Ref
+	response.CredentialSecret, response.HostKeyUnverified = access.Secret, access.Unverified
 	return response, nil
 }
 

@@ -23,10 +23,12 @@ import (
 	corepb "magosproject.io/gen/magos/core/v1alpha1"
 	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
 	"magosproject.io/internal/refs"
+	"magosproject.io/internal/repocreds"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/internal/testcluster"
 	"magosproject.io/services/refwatcher/internal/controller"
 	"magosproject.io/services/refwatcher/internal/remote"
+	"magosproject.io/services/refwatcher/internal/schedule"
 )
 
 const (
@@ -42,7 +44,7 @@ type remotes struct {
 	listings atomic.Int64
 }
 
-func (r *remotes) List(ctx context.Context, _ refs.URL, _ []string) (refs.Advertised, error) {
+func (r *remotes) List(ctx context.Context, _ refs.URL, _ *repocreds.Credential, _ []string) (refs.Advertised, error) {
 	r.listings.Add(1)
 	if r.gate != nil {
 		select {
@@ -71,9 +73,10 @@ func newService(t *testing.T, r *remotes, change func(*Config)) *Service {
 	} {
 		builder.WithObjects(workspace(name, source[0], source[1]))
 	}
+	reader := builder.Build()
 	config := Config{
-		Workspaces: builder.Build(), Lister: r, Schemes: []string{"https"}, PerHost: 4,
-		Remotes: func(string) ([]controller.Remote, bool) { return nil, false }, Leader: noLeader{},
+		Workspaces: reader, Credentials: controller.NewCredentials(reader, []string{"https"}), Lister: r, Schemes: []string{"https"}, PerHost: 4,
+		Remotes: func(string) ([]schedule.Remote, bool) { return nil, false }, Leader: noLeader{},
 	}
 	if change != nil {
 		change(&config)
@@ -186,7 +189,7 @@ func TestListingsOfOneHostAreBounded(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := s.resolver.resolve(t.Context(), parsed, name); err != nil {
+				if _, err := s.resolver.resolve(t.Context(), schedule.Want{URL: parsed, Name: name}, schedule.Access{}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -247,8 +250,8 @@ func serve(t *testing.T, s *Service) *bufconn.Listener {
 func TestListRemotesIsAnsweredByTheLeader(t *testing.T) {
 	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	leader := newService(t, &remotes{}, func(c *Config) {
-		c.Remotes = func(namespace string) ([]controller.Remote, bool) {
-			return []controller.Remote{{
+		c.Remotes = func(namespace string) ([]schedule.Remote, bool) {
+			return []schedule.Remote{{
 				URL: "https://example.com/infra.git", LastSuccess: asked, LastError: "no route", NextPoll: asked.Add(time.Minute),
 				Workspaces: []types.NamespacedName{{Namespace: namespace, Name: "main"}},
 			}}, true

@@ -2,12 +2,17 @@ package schedule
 
 import "magosproject.io/api/v1alpha1"
 
+// unverifiedMessage says what follows from a missing key of a Secret and what to do.
+const unverifiedMessage = "the repository credential has no knownHosts: whoever answers in place of the server can say which commit to run; add what ssh-keyscan prints"
+
 // Told is what has been announced about a Workspace, so that it is said on transitions only. The zero value is nothing.
 type Told struct {
 	// Reason of the trouble that was announced; empty if there is none.
 	Reason v1alpha1.Reason
 	// BadInterval is the value of the git-poll-interval annotation that was complained about.
 	BadInterval string
+	// Unverified says that it was announced that the key of the server is not verified.
+	Unverified bool
 }
 
 // Announcement is an Event to emit.
@@ -36,6 +41,7 @@ func Decide(w *v1alpha1.Workspace, found Finding, told Told) Decision {
 	d.decideAnnotations(w, found)
 	d.announceTrouble(found, told)
 	d.announceInterval(w, told)
+	d.announceUnverified(found, told)
 	return d
 }
 
@@ -79,5 +85,12 @@ func (d *Decision) announceInterval(w *v1alpha1.Workspace, told Told) {
 	if value != told.BadInterval {
 		d.Told.BadInterval = value
 		d.Announce = append(d.Announce, Announcement{Warning: true, Reason: v1alpha1.ReasonInvalidAnnotation, Message: err.Error()})
+	}
+}
+
+func (d *Decision) announceUnverified(found Finding, told Told) {
+	d.Told.Unverified = found.Unverified
+	if found.Unverified && !told.Unverified {
+		d.Announce = append(d.Announce, Announcement{Warning: true, Reason: v1alpha1.ReasonHostKeyNotVerified, Message: unverifiedMessage})
 	}
 }

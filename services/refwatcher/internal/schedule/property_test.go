@@ -28,9 +28,10 @@ func (w *world) step() {
 		})
 	case 3:
 		w.s.Remove(workspace)
+		w.s.Prompt(w.now, fmt.Sprint("remote-", w.rnd.IntN(12)))
 	case 4, 5:
 		for key := range w.running {
-			w.finish(key, w.rnd.IntN(2) == 0)
+			w.finish(key, Outcome(w.rnd.IntN(3)), time.Duration(max(0, w.rnd.IntN(1200)-1000))*time.Second)
 			break
 		}
 	case 6:
@@ -52,9 +53,9 @@ func (w *world) start() {
 	w.polled[key] = w.now
 }
 
-func (w *world) finish(key string, answered bool) {
+func (w *world) finish(key string, outcome Outcome, retryAfter time.Duration) {
 	delete(w.running, key)
-	w.s.Finish(w.now, key, answered)
+	w.s.Finish(w.now, key, outcome, retryAfter)
 }
 
 // check holds after every event.
@@ -78,7 +79,7 @@ func (w *world) check() {
 		if h.running != perHost[h] || h.running > w.s.settings.PerHost {
 			w.t.Fatalf("%s: %d polls run, counted %d", h.key, perHost[h], h.running)
 		}
-		could := len(h.idle) > 0 && h.running < w.s.settings.PerHost
+		could := len(h.idle) > 0 && h.running < w.s.room(h)
 		if listed := h.place != unplaced && w.s.ready[h.place] == h; listed != could {
 			w.t.Fatalf("%s is ready: %v, listed: %v", h.key, could, listed)
 		}
@@ -95,7 +96,7 @@ func (w *world) check() {
 func TestNoWorkspaceIsEverForgotten(t *testing.T) {
 	for seed := range uint64(60) {
 		w := &world{
-			t: t, s: New(Settings{MaxBackoff: 20 * time.Minute, MinGap: time.Second, PerHost: 1 + int(seed%3), Total: 1 + int(seed%5)}),
+			t: t, s: New(Settings{MaxBackoff: 20 * time.Minute, MinGap: time.Second, PerHost: 1 + int(seed%3), Total: 1 + int(seed%5), Jitter: 0.1}),
 			rnd: rand.New(rand.NewPCG(seed, 1)), now: start, running: map[string]bool{}, polled: map[string]time.Time{},
 		}
 		for range 600 {
@@ -114,7 +115,7 @@ func (w *world) calm() {
 	begun := w.now
 	for range 2000 {
 		for key := range w.running {
-			w.finish(key, true)
+			w.finish(key, Answered, 0)
 		}
 		for {
 			before := len(w.running)

@@ -1,11 +1,7 @@
 // Package schedule decides which remote is polled when. It is pure: the time is an argument, and nothing here waits or talks to anybody.
 package schedule
 
-import (
-	"hash/fnv"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Settings bound how much is polled.
 type Settings struct {
@@ -17,11 +13,16 @@ type Settings struct {
 	PerHost int
 	// Total is how many polls may run at a time.
 	Total int
+	// Jitter is the largest part of a delay by which it is shortened, so that remotes that were made together part; 0.1 is a tenth.
+	Jitter float64
+	// Patience is how many polls in a row may find a remote unreachable before it is asked less often than its interval says: until then a server that
+	// was only restarted is seen again as soon as a push to it would be.
+	Patience int
 }
 
 // Target is what one Workspace wants to know.
 type Target struct {
-	// Remote is the normalised URL: all Workspaces with the same one share its polls.
+	// Remote stands for a normalised URL and a credential: all Workspaces with the same ones share its polls.
 	Remote string
 	// Host is what Settings.PerHost counts by.
 	Host string
@@ -51,8 +52,12 @@ type remote struct {
 	next time.Time
 	// started and finished tell of the last poll; zero before the first.
 	started, finished time.Time
-	failures, polls   int
-	running           bool
+	// notBefore is what the remote asked for itself; zero if it did not.
+	notBefore time.Time
+	// outcome of the last poll, and how many ended like it in a row; 0 where it was answered.
+	outcome         Outcome
+	failures, polls int
+	running         bool
 	// again is set when somebody arrives and cleared when a poll starts: until then the remote is due because of the arrival and not of
 	// its interval. A poll that was running when they came may have begun too early for them.
 	again bool
@@ -63,7 +68,9 @@ type host struct {
 	key     string
 	idle    queue[*remote]
 	running int
-	place   int
+	// silent says that the last poll of one of its remotes ended without an answer.
+	silent bool
+	place  int
 }
 
 // New makes an empty Schedule.
@@ -127,8 +134,18 @@ func (s *Schedule) Start(now time.Time) (remoteKey string, ok bool) {
 	return r.key, true
 }
 
-// Finish says that a poll that Start gave out has ended, and whether the remote answered.
-func (s *Schedule) Finish(now time.Time, remoteKey string, answered bool) {
+// Prompt makes a remote due at once, or as soon as the gap since its last poll and what the remote asked for itself allow. False if nobody wants it.
+func (s *Schedule) Prompt(now time.Time, remoteKey string) bool {
+	r, known := s.remotes[remoteKey]
+	if !known || len(r.members) == 0 {
+		return false
+	}
+	s.hurry(now, r)
+	return true
+}
+
+// Finish says that a poll that Start gave out has ended, and how. retryAfter is how long the remote wants to be left alone; 0 if it does not say.
+func (s *Schedule) Finish(now time.Time, remoteKey string, outcome Outcome, retryAfter time.Duration) {
 	r, known := s.remotes[remoteKey]
 	if !known || !r.running {
 		return
@@ -137,10 +154,8 @@ func (s *Schedule) Finish(now time.Time, remoteKey string, answered bool) {
 	r.host.running--
 	s.running--
 	r.finished = now
-	r.failures++
-	if answered {
-		r.failures = 0
-	}
+	r.host.silent = outcome == Unreachable
+	r.note(now, outcome, retryAfter)
 	switch {
 	case len(r.members) == 0:
 		s.drop(r)
@@ -203,8 +218,11 @@ func (s *Schedule) hurry(now time.Time, r *remote) {
 		return
 	}
 	due := now
-	if earliest := r.started.Add(s.settings.MinGap); !r.started.IsZero() && earliest.After(now) {
+	if earliest := r.started.Add(s.settings.MinGap); !r.started.IsZero() && earliest.After(due) {
 		due = earliest
+	}
+	if r.notBefore.After(due) {
+		due = r.notBefore
 	}
 	if r.place != unplaced && r.next.Before(due) {
 		// Already due sooner.
@@ -224,27 +242,12 @@ func (s *Schedule) following(r *remote) time.Time {
 			shortest = interval
 		}
 	}
-	delay := backoff(shortest, r.failures, s.settings.MaxBackoff)
-	return r.finished.Add(delay - time.Duration(float64(delay)*jitter(r.key, r.polls)))
-}
-
-// backoff doubles the interval with each failure in a row, up to the longest.
-func backoff(interval time.Duration, failures int, longest time.Duration) time.Duration {
-	longest = max(longest, interval)
-	for range failures {
-		if interval >= longest/2 {
-			return longest
-		}
-		interval *= 2
+	delay := s.settings.backoff(shortest, r.outcome, r.failures)
+	due := r.finished.Add(delay - time.Duration(float64(delay)*s.settings.Jitter*spread(r.key, r.polls)))
+	if r.notBefore.After(due) {
+		return r.notBefore
 	}
-	return interval
-}
-
-// jitter is a tenth at most, spread over remotes and polls so that those which were made together part.
-func jitter(key string, polls int) float64 {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(key + "\x00" + strconv.Itoa(polls)))
-	return float64(sum.Sum32()%1000) / 10_000
+	return due
 }
 
 func (s *Schedule) place(r *remote, due time.Time) {
@@ -276,7 +279,15 @@ func (s *Schedule) settle(h *host) {
 	if h.place != unplaced {
 		s.ready.remove(h)
 	}
-	if len(h.idle) > 0 && h.running < s.settings.PerHost {
+	if len(h.idle) > 0 && h.running < s.room(h) {
 		s.ready.add(h)
 	}
+}
+
+// room of a host. One that is silent gets one poll at a time until it speaks again: several hosts that hang would use up all polls for those that do not.
+func (s *Schedule) room(h *host) int {
+	if h.silent {
+		return 1
+	}
+	return s.settings.PerHost
 }

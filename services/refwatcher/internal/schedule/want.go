@@ -18,6 +18,13 @@ type Trouble struct {
 	Message string
 }
 
+func (t *Trouble) with(note string) *Trouble {
+	if note == "" {
+		return t
+	}
+	return &Trouble{Reason: t.Reason, Message: t.Message + "; " + note}
+}
+
 // Want is what a Workspace's spec asks of the watcher. Either Trouble is set, or Name and URL are.
 type Want struct {
 	// Name to resolve.
@@ -62,6 +69,8 @@ type Finding struct {
 	Commit string
 	// Trouble with the last attempt.
 	Trouble *Trouble
+	// Unverified says that whoever answered could not be verified to be the server.
+	Unverified bool
 }
 
 // FindingOf turns the answer of refs.Resolve into a Finding.

@@ -132,7 +132,7 @@ func resolution(asked Answer, err error, key progression.Key) progression.Resolu
 		reason = v1alpha1.ReasonRevisionNotFound
 	case rpcerr.AmbiguousRevision:
 		reason = v1alpha1.ReasonAmbiguousRevision
-	case rpcerr.RemoteUnavailable, rpcerr.SchemeNotAllowed, rpcerr.WorkspaceNotFound, rpcerr.InvalidField:
+	case rpcerr.RemoteUnavailable, rpcerr.SchemeNotAllowed, rpcerr.CredentialInvalid, rpcerr.WorkspaceNotFound, rpcerr.InvalidField:
 	default:
 		code := rpcerr.Code(err)
 		if code == codes.InvalidArgument || code == codes.NotFound {

@@ -232,6 +232,8 @@ func (r *Reconciler) resolve(ctx context.Context, w *v1alpha1.Workspace) *lifecy
 		answer.Reason = v1alpha1.ReasonRemoteUnavailable
 	case rpcerr.SchemeNotAllowed:
 		answer.Reason = v1alpha1.ReasonSourceRefused
+	case rpcerr.CredentialInvalid:
+		answer.Reason = v1alpha1.ReasonCredentialInvalid
 	case rpcerr.WorkspaceNotFound:
 	default:
 		answer.Reason = v1alpha1.ReasonRefWatcherRefused
