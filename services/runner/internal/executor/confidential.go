@@ -27,9 +27,16 @@ var zipMagic = []byte("PK\x03\x04")
 // nobody else, and the plan still carries them. It tells nothing that the plan does not hold in clear: nothing is kept
 // where the tool encrypted the plan, nor of ephemeral variables, which are in no plan.
 func (c *container) keepConfidential(variables []variable, declared tfvars.Declared) error {
-	isPlain, err := beginsWith(c.cfg.Paths.plan(c.in.RunID), zipMagic)
+	work, err := beneath.OpenDir(c.cfg.Paths.work(c.in.RunID))
 	if err != nil {
 		return fmt.Errorf("looking at the plan: %w", err)
+	}
+	defer func() { _ = work.Close() }()
+	isPlain, err := beginsWith(work, planName, zipMagic)
+	if err != nil {
+		// keeper refuses what is no plan, and says what it is.
+		c.log.Warn("the plan cannot be looked at: nothing is kept beside it", "error", err)
+		return nil
 	}
 	if !isPlain {
 		c.log.Warn("the plan is encrypted: its apply masks the values that variables have by then, not those they have now")
@@ -58,8 +65,10 @@ func (c *container) keepConfidential(variables []variable, declared tfvars.Decla
 	return nil
 }
 
-func beginsWith(name string, magic []byte) (bool, error) {
-	file, err := os.Open(name)
+// beginsWith reads no more than the first bytes. The module's code may have put a pipe or a link in the file's place: it is opened like
+// everything that this code could have written.
+func beginsWith(work *beneath.Dir, name string, magic []byte) (bool, error) {
+	file, err := work.OpenRegular(name)
 	if err != nil {
 		return false, err
 	}
