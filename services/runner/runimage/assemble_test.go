@@ -46,7 +46,7 @@ func TestTheTreeRunsWhatARunNeedsAsItsUser(t *testing.T) {
 		"ssh -V 2>&1 | cut -c1-7":              "OpenSSH",
 		"grep -c BEGIN.CERT $SSL_CERT_FILE | sed 's/^[0-9][0-9][0-9]$/many/'": "many",
 		// It refuses to play an unknown part with the code that says so.
-		"/usr/local/bin/magos-exec nothing 2>/dev/null; echo $?": "70",
+		"/usr/local/bin/magos-exec nothing >/dev/null 2>&1; echo $?": "70",
 	} {
 		cmd := exec.Command("chroot", "--userspec=65532:65532", root, "/bin/sh", "-c", script)
 		cmd.Env = append(tree.Env, "HOME=/tmp")
