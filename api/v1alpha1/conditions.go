@@ -25,7 +25,7 @@ const (
 )
 
 // RolloutPhase is where a Rollout stands. It is derived for people and never read back by a service.
-// +kubebuilder:validation:Enum=Idle;Progressing;AwaitingApproval;Paused;Failed;Aborted;Succeeded
+// +kubebuilder:validation:Enum=Idle;Progressing;Soaking;AwaitingApproval;Paused;Failed;Aborted;Succeeded
 type RolloutPhase string
 
 // The phases of a Rollout and of its steps.
@@ -34,6 +34,8 @@ const (
 	RolloutIdle RolloutPhase = "Idle"
 	// RolloutProgressing walks through its steps.
 	RolloutProgressing RolloutPhase = "Progressing"
+	// RolloutSoaking waits until the Workspaces of the current step, all done, have stayed so for as long as soak says.
+	RolloutSoaking RolloutPhase = "Soaking"
 	// RolloutAwaitingApproval waits until a person lets the pass enter its next step.
 	RolloutAwaitingApproval RolloutPhase = "AwaitingApproval"
 	// RolloutPaused grants nothing new because spec.paused or the annotation hold says so.
@@ -47,7 +49,7 @@ const (
 )
 
 // StepPhase is where one step of a pass stands.
-// +kubebuilder:validation:Enum=Pending;AwaitingApproval;Progressing;Failed;Aborted;Incomplete;Succeeded
+// +kubebuilder:validation:Enum=Pending;AwaitingApproval;Progressing;Soaking;Failed;Aborted;Incomplete;Succeeded
 type StepPhase string
 
 // The phases of a step.
@@ -58,6 +60,8 @@ const (
 	StepAwaitingApproval StepPhase = "AwaitingApproval"
 	// StepProgressing is the current step.
 	StepProgressing StepPhase = "Progressing"
+	// StepSoaking is the current step and has every member done; it waits whether they stay so.
+	StepSoaking StepPhase = "Soaking"
 	// StepFailed is the current step and has a failed member, or matches none.
 	StepFailed StepPhase = "Failed"
 	// StepAborted was the current step when the pass was aborted.
@@ -277,6 +281,10 @@ const (
 	ReasonNothingToDo Reason = "NothingToDo"
 	// ReasonStepProgressing: the current step's members run.
 	ReasonStepProgressing Reason = "StepProgressing"
+	// ReasonStepSoaking: the current step's members are done; the pass goes on when they have stayed so for as long as the step's soak says.
+	ReasonStepSoaking Reason = "StepSoaking"
+	// ReasonSoakInterrupted: drift was found in a member of the current step, which soaks; the soak begins anew when it is mended.
+	ReasonSoakInterrupted Reason = "SoakInterrupted"
 	// ReasonPassSucceeded: every step of the last pass is done.
 	ReasonPassSucceeded Reason = "PassSucceeded"
 	// ReasonWorkspaceFailed: a member of the current step failed; later steps wait. The message names it.

@@ -19,6 +19,13 @@ type RolloutStep struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
 	MaxParallel *intstr.IntOrString `json:"maxParallel,omitempty"`
+	// soak is how long all Workspaces of the step must stay as they are, without a failure and without drift, before the pass goes on:
+	// a Go duration from 1s to 720h. What interrupts it makes it begin anew. A step in which nothing ran does not soak. Default: none.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="soak must be a duration from 1s to 720h: write one such as 90s, 30m or 1h30m, or leave it out for none"
+	Soak *metav1.Duration `json:"soak,omitempty"`
 	// approval says whether a person must let a pass enter the step.
 	// +optional
 	Approval *ApprovalRequirement `json:"approval,omitempty"`
@@ -156,7 +163,13 @@ type RolloutStepStatus struct {
 	// startedAt is when the pass reached the step.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// finishedAt is when its last Workspace was done.
+	// soakingSince is since when all of its Workspaces are done without a failure or drift; absent where the step does not soak, or not yet.
+	// +optional
+	SoakingSince *metav1.Time `json:"soakingSince,omitempty"`
+	// soakUntil is when the pass goes on, if nothing interrupts the soak.
+	// +optional
+	SoakUntil *metav1.Time `json:"soakUntil,omitempty"`
+	// finishedAt is when its last Workspace was done, and had soaked.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// approval by which the pass entered the step; absent where none was required or none was given yet.

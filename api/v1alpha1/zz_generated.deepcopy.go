@@ -588,6 +588,11 @@ func (in *RolloutStep) DeepCopyInto(out *RolloutStep) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.Soak != nil {
+		in, out := &in.Soak, &out.Soak
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Approval != nil {
 		in, out := &in.Approval, &out.Approval
 		*out = new(ApprovalRequirement)
@@ -630,6 +635,14 @@ func (in *RolloutStepStatus) DeepCopyInto(out *RolloutStepStatus) {
 	*out = *in
 	if in.StartedAt != nil {
 		in, out := &in.StartedAt, &out.StartedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.SoakingSince != nil {
+		in, out := &in.SoakingSince, &out.SoakingSince
+		*out = (*in).DeepCopy()
+	}
+	if in.SoakUntil != nil {
+		in, out := &in.SoakUntil, &out.SoakUntil
 		*out = (*in).DeepCopy()
 	}
 	if in.FinishedAt != nil {

@@ -15,6 +15,12 @@ var rollouts = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonStepProgressing: {
 		says: "waits for Workspaces", wayOut: "wait, or look at them: kubectl -n {namespace} get workspaces -o wide", members: true,
 	},
+	v1alpha1.ReasonStepSoaking: {
+		says: "waits whether the Workspaces of its step stay as they are", wayOut: "wait until the time that the message names",
+	},
+	v1alpha1.ReasonSoakInterrupted: {
+		says: "waits until drift in its step is mended, and soaks anew then", wayOut: "look at the Workspace that the message names: kubectl -n {namespace} get workspaces -o wide", members: true,
+	},
 	v1alpha1.ReasonWorkspaceFailed: {
 		says: "is halted", wayOut: "mend the Workspace that the message names; the Rollout goes on by itself when it is Applied", members: true,
 	},

@@ -26,6 +26,10 @@ func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.
 		"retrying never":                  {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(0)}, "write how often to try again"},
 		"retrying for ever":               {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(101)}, "write how often to try again"},
 		"retries of a step without Retry": {"spec.strategy.steps", step("onFailure", map[string]any{"action": "Abort", "retries": int64(3)}), "leave it out with any other action"},
+		"a soak of no time":               {"spec.strategy.steps", step("soak", "0s"), "write one such as 90s, 30m"},
+		"a soak that ends before":         {"spec.strategy.steps", step("soak", "-5m"), "write one such as 90s, 30m"},
+		"a soak in days":                  {"spec.strategy.steps", step("soak", "1d"), "write one such as 90s, 30m"},
+		"a soak that nobody waits for":    {"spec.strategy.steps", step("soak", "721h"), "a duration from 1s to 720h"},
 		"an approval that says nothing":   {"spec.strategy.steps", step("approval", map[string]any{}), "Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,6 +58,7 @@ func TestARolloutThatPeopleReallyWriteIsAccepted(t *testing.T) {
 		"one at a time":      {"spec.strategy.steps", step("maxParallel", int64(1))},
 		"a percentage":       {"spec.strategy.steps", step("maxParallel", "20%")},
 		"all":                {"spec.strategy.steps", step("maxParallel", "100%")},
+		"a soak":             {"spec.strategy.steps", step("soak", "1h30m")},
 		"an approval":        {"spec.strategy.steps", step("approval", map[string]any{"required": true})},
 		"an action":          {"spec.strategy.onFailure", map[string]any{"action": "Abort"}},
 		"retries":            {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(3)}},

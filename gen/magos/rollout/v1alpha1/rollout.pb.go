@@ -300,7 +300,9 @@ type Step struct {
 	// The approval by which the pass entered it; absent where it needed none, or has none yet.
 	Approval *StepApproval `protobuf:"bytes,8,opt,name=approval,proto3" json:"approval,omitempty"`
 	// Workspaces that failed and without which the pass goes on, the first of them.
-	PassedOver    []string `protobuf:"bytes,9,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
+	PassedOver []string `protobuf:"bytes,9,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
+	// When the pass goes on, if nothing interrupts the soak; absent while the step does not soak.
+	SoakUntil     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=soak_until,json=soakUntil,proto3" json:"soak_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -394,6 +396,13 @@ func (x *Step) GetApproval() *StepApproval {
 func (x *Step) GetPassedOver() []string {
 	if x != nil {
 		return x.PassedOver
+	}
+	return nil
+}
+
+func (x *Step) GetSoakUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SoakUntil
 	}
 	return nil
 }
@@ -1472,7 +1481,7 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\x0ePinnedRevision\x12\x19\n" +
 	"\brepo_url\x18\x01 \x01(\tR\arepoUrl\x12'\n" +
 	"\x0ftarget_revision\x18\x02 \x01(\tR\x0etargetRevision\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\xd3\x02\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\x8e\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x14\n" +
@@ -1485,7 +1494,10 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"finishedAt\x12@\n" +
 	"\bapproval\x18\b \x01(\v2$.magos.rollout.v1alpha1.StepApprovalR\bapproval\x12\x1f\n" +
 	"\vpassed_over\x18\t \x03(\tR\n" +
-	"passedOver\"J\n" +
+	"passedOver\x129\n" +
+	"\n" +
+	"soak_until\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tsoakUntil\"J\n" +
 	"\fStepApproval\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"M\n" +
@@ -1606,45 +1618,46 @@ var file_magos_rollout_v1alpha1_rollout_proto_depIdxs = []int32{
 	27, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
 	27, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
 	4,  // 9: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
-	27, // 10: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
-	25, // 11: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 12: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 13: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 14: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 15: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 16: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 17: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 18: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 19: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 20: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 21: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 22: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	28, // 23: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	5,  // 24: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
-	7,  // 25: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
-	9,  // 26: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
-	11, // 27: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
-	13, // 28: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
-	15, // 29: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
-	17, // 30: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
-	19, // 31: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
-	21, // 32: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
-	23, // 33: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
-	6,  // 34: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
-	8,  // 35: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
-	10, // 36: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
-	12, // 37: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
-	14, // 38: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
-	16, // 39: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
-	18, // 40: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
-	20, // 41: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
-	22, // 42: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
-	24, // 43: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
-	34, // [34:44] is the sub-list for method output_type
-	24, // [24:34] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	27, // 10: magos.rollout.v1alpha1.Step.soak_until:type_name -> google.protobuf.Timestamp
+	27, // 11: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
+	25, // 12: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 13: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 14: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 15: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 16: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 17: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 18: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 19: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 20: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 21: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 22: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 23: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	28, // 24: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	5,  // 25: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
+	7,  // 26: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
+	9,  // 27: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
+	11, // 28: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
+	13, // 29: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
+	15, // 30: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
+	17, // 31: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
+	19, // 32: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
+	21, // 33: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
+	23, // 34: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
+	6,  // 35: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
+	8,  // 36: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
+	10, // 37: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
+	12, // 38: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
+	14, // 39: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
+	16, // 40: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
+	18, // 41: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
+	20, // 42: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
+	22, // 43: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
+	24, // 44: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
+	35, // [35:45] is the sub-list for method output_type
+	25, // [25:35] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_magos_rollout_v1alpha1_rollout_proto_init() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -63,6 +64,41 @@ type simConfig struct {
 	retries   uint8
 	parallel  uint8 // 0 for all
 	gate      uint8 // the step that requires approval; 0 for none
+	soak      bool  // every step soaks for an hour
+}
+
+// simClock is what has passed of a time that counts from a moment in the status.
+type simClock uint8
+
+const (
+	notCounting simClock = iota
+	counting
+	elapsed
+)
+
+// simLength is how long every clock of the simulation runs.
+const simLength = time.Hour
+
+// since renders the moment from which a clock counts.
+func (c simClock) since() *metav1.Time {
+	switch c {
+	case counting:
+		return &metav1.Time{Time: later}
+	case elapsed:
+		return &metav1.Time{Time: later.Add(-2 * simLength)}
+	}
+	return nil
+}
+
+// clockSince reads it back.
+func clockSince(t *metav1.Time) simClock {
+	switch {
+	case t == nil:
+		return notCounting
+	case later.Sub(t.Time) < simLength:
+		return counting
+	}
+	return elapsed
 }
 
 // simCommand is an annotation of a person that names a pass and a step; pass noPass means that there is none.
@@ -80,6 +116,7 @@ type simState struct {
 	perStep        int
 	members        [simMembers]simMember
 	approved       [simSteps]bool
+	soak           simClock
 	paused         bool
 
 	abort, retry, approve simCommand
@@ -130,6 +167,9 @@ func passNumber(name, current string) uint8 {
 func (s *simState) steps(version uint8) []v1alpha1.RolloutStep {
 	steps := stepsOf("0", "1", "2")
 	for i := range steps {
+		if s.config.soak {
+			steps[i].Soak = &metav1.Duration{Duration: simLength}
+		}
 		if s.config.parallel > 0 {
 			steps[i].MaxParallel = ptr.To(intstr.FromInt32(int32(s.config.parallel)))
 		}
@@ -256,6 +296,9 @@ func (s *simState) status() v1alpha1.RolloutStatus {
 			r.Status.Steps[i].Approval = &v1alpha1.StepApproval{By: "somebody", At: metav1.NewTime(start)}
 		}
 	}
+	if s.passState == v1alpha1.RolloutProgressing {
+		r.Status.Steps[s.step].SoakingSince = s.soak.since()
+	}
 	for i, m := range s.members {
 		step := &r.Status.Steps[stepOf(i)]
 		if m.attempt > 0 {
@@ -322,11 +365,15 @@ func (s *simState) record(t *testing.T, d Decision) {
 	} else if int(d.Rollout.CurrentStep) < int(s.step) {
 		t.Fatalf("currentStep moves back from %d to %d: %+v", s.step, d.Rollout.CurrentStep, *s)
 	}
+	s.checkSoak(t, d.Rollout)
 	s.passState, s.result = v1alpha1.RolloutProgressing, pass.Result
 	if pass.FinishedAt != nil {
 		s.passState = v1alpha1.RolloutSucceeded
 	}
-	s.step, s.pin, s.passVersion = uint8(d.Rollout.CurrentStep), 0, 0
+	s.step, s.pin, s.passVersion, s.soak = uint8(d.Rollout.CurrentStep), 0, 0, notCounting
+	if pass.FinishedAt == nil {
+		s.soak = clockSince(d.Rollout.Steps[s.step].SoakingSince)
+	}
 	if len(pass.Revisions) > 0 {
 		s.pin = commitNumber(pass.Revisions[0].Revision)
 	}

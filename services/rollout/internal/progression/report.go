@@ -159,6 +159,8 @@ func stepPhase(phase v1alpha1.RolloutPhase) v1alpha1.StepPhase {
 		return v1alpha1.StepFailed
 	case v1alpha1.RolloutAwaitingApproval:
 		return v1alpha1.StepAwaitingApproval
+	case v1alpha1.RolloutSoaking:
+		return v1alpha1.StepSoaking
 	default:
 		return v1alpha1.StepProgressing
 	}
@@ -168,6 +170,7 @@ func stepPhase(phase v1alpha1.RolloutPhase) v1alpha1.StepPhase {
 func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.Reason, message string) {
 	step := &w.status.Steps[c.index]
 	unpinnedPhase, unpinnedReason, unpinnedMessage := w.unpinnedReport(c)
+	soakReason, soakMessage := w.soakReport(c)
 	switch {
 	case w.hold != nil:
 		return w.hold.phase, w.hold.reason, "; " + w.hold.message + w.waitsFor(c)
@@ -180,6 +183,8 @@ func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.
 	case w.awaitsApproval(c):
 		return v1alpha1.RolloutAwaitingApproval, v1alpha1.ReasonAwaitingStepApproval, fmt.Sprintf("; waits for a person to let it in: set the annotation %s to %s",
 			v1alpha1.AnnotationApprovedStep, v1alpha1.PassStep(w.status.Pass.ID, step.Name))
+	case soakReason != "":
+		return v1alpha1.RolloutSoaking, soakReason, soakMessage
 	case c.count(retrying) > 0:
 		return v1alpha1.RolloutProgressing, v1alpha1.ReasonWorkspaceRetried, w.waitsFor(c)
 	}

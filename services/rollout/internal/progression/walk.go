@@ -168,6 +168,7 @@ func (w *walk) goOn() {
 			w.goOn()
 			return
 		}
+		c.soak = w.soak(c)
 		if !w.over(c) || w.settling(c) {
 			w.stay(c, members)
 			return
@@ -195,6 +196,8 @@ type current struct {
 	index     int
 	members   []*v1alpha1.Workspace
 	standings []standing
+	// soak is what a step that is complete waits for before the pass goes on.
+	soak soak
 }
 
 // step judges the members of the current step, with the commits that the pass has for them.
@@ -218,10 +221,15 @@ func (c current) count(s standing) int {
 	return n
 }
 
-// over reports whether the pass may go on: a step without members never is, for a typo in a selector
-// must not let the next step run. A pass that is paused stays where it is.
+// complete reports whether every member is done or passed over. A step without members never is, for a typo in a selector
+// must not let the next step run.
+func (c current) complete() bool {
+	return len(c.members) > 0 && c.count(done)+c.count(passedOver) == len(c.members)
+}
+
+// over reports whether the pass may go on. A pass that is paused stays where it is.
 func (w *walk) over(c current) bool {
-	return len(c.members) > 0 && c.count(done)+c.count(passedOver) == len(c.members) && !w.paused()
+	return c.complete() && c.soak == soaked && !w.paused()
 }
 
 // live reports whether a run of the step may still change something.
@@ -259,7 +267,7 @@ func (w *walk) settling(c current) bool {
 
 // stay grants what the current step may have, and reports what it waits for.
 func (w *walk) stay(c current, members cohorts) {
-	between := w.awaitsApproval(c) && w.hold == nil
+	between := (w.awaitsApproval(c) || c.soak != soaked) && w.hold == nil
 	w.grantDrift(members.outside(c.index), !between)
 	w.grantStep(c)
 	w.reportStep(c, members)

@@ -34,7 +34,7 @@ func (s *simState) checkGrant(t *testing.T, i int) {
 			t.Fatalf("a drift grant for another commit than the applied one: w%d %+v", i, m)
 		}
 	case !moving || stepOf(i) != int(s.step):
-		between := !moving || s.awaits()
+		between := !moving || s.awaits() || s.config.soak && s.complete()
 		if !between || !m.run.drift || m.run.phase != v1alpha1.RunPlanned && m.run.phase != v1alpha1.RunApplying {
 			t.Fatalf("w%d of step %d may run outside of step %d without drift: %+v", i, stepOf(i), s.step, *s)
 		}
@@ -45,6 +45,39 @@ func (s *simState) checkGrant(t *testing.T, i int) {
 	default:
 		s.checkEarlierSteps(t, i, g.rev)
 	}
+}
+
+// checkSoak holds that no step in which something ran is left before its soak has passed without a drift that anybody knows of.
+func (s *simState) checkSoak(t *testing.T, next *v1alpha1.RolloutStatus) {
+	t.Helper()
+	left := next.Pass.ID == passID && (next.CurrentStep > int32(s.step) || next.Pass.Result == v1alpha1.PassSucceeded || next.Pass.Result == v1alpha1.PassIncomplete)
+	if !s.config.soak || !left || s.passState != v1alpha1.RolloutProgressing {
+		return
+	}
+	ran := false
+	for _, i := range s.all() {
+		m := s.members[i]
+		if stepOf(i) != int(s.step) {
+			continue
+		}
+		ran = ran || m.appliedPass == thisPass || m.passedOver
+		if m.live() && m.run.drift && m.run.phase != v1alpha1.RunPlanning {
+			t.Fatalf("step %d is left while drift was found in w%d: %+v", s.step, i, *s)
+		}
+	}
+	if ran && s.soak != elapsed {
+		t.Fatalf("step %d is left before it has soaked: %+v", s.step, *s)
+	}
+}
+
+// complete reports whether every member of the current step has the commit of the pass, or was passed over.
+func (s *simState) complete() bool {
+	for _, i := range s.all() {
+		if m := s.members[i]; stepOf(i) == int(s.step) && m.appliedRev != s.pin && !m.passedOver {
+			return false
+		}
+	}
+	return true
 }
 
 func (m simMember) live() bool { return m.run.phase != "" && !m.run.phase.Terminal() }
@@ -149,7 +182,7 @@ func (s simState) mishaps() []simState {
 		add(func(n *simState) {
 			n.left.toggles--
 			n.rollout = !n.rollout
-			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved = "", "", 0, 0, 0, [simSteps]bool{}
+			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved, n.soak = "", "", 0, 0, 0, [simSteps]bool{}, notCounting
 			n.age()
 			n.abort, n.retry, n.approve, n.paused = simCommand{}, simCommand{}, simCommand{}, false
 			for i := range n.members {
@@ -276,6 +309,10 @@ func (s simState) goodNext(t *testing.T, visited map[simState]simState) simState
 		s.detected = s.head
 		return s
 	}
+	if s.soak == counting {
+		s.soak = elapsed
+		return s
+	}
 	if helped, ok := s.helped(); ok && !s.settled() {
 		return helped
 	}
@@ -306,6 +343,8 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 		"people abort and retry":     {1, budget{pushes: 1, failures: 1, aborts: 1, retries: 1}, simConfig{}},
 		"people pause and abort":     {1, budget{pushes: 1, pauses: 1, aborts: 1, drifts: 1}, simConfig{}},
 		"an approval":                {1, budget{pushes: 1, failures: 1, drifts: 1}, simConfig{gate: 2}},
+		"a soak, failure, drift":     {1, budget{failures: 1, drifts: 1}, simConfig{soak: true}},
+		"a soak, a commit, a pause":  {1, budget{pushes: 1, pauses: 1}, simConfig{soak: true, gate: 2}},
 		"an approval and an abort":   {1, budget{edits: 1, aborts: 1, pauses: 1, failures: 1}, simConfig{gate: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,6 +392,11 @@ func visitAll(t *testing.T, first simState) map[simState]simState {
 			polled := s
 			polled.detected = s.head
 			push(polled)
+		}
+		if s.soak == counting {
+			waited := s
+			waited.soak = elapsed
+			push(waited)
 		}
 		for _, next := range s.mishaps() {
 			push(next)

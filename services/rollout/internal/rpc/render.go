@@ -44,6 +44,7 @@ func renderStep(s *v1alpha1.RolloutStepStatus) *pb.Step {
 	message := &pb.Step{
 		Name: s.Name, Phase: string(s.Phase), Total: s.Total, Applied: s.Applied, Failed: s.Failed,
 		StartedAt: timestamp(s.StartedAt), FinishedAt: timestamp(s.FinishedAt), PassedOver: s.PassedOver,
+		SoakUntil: timestamp(s.SoakUntil),
 	}
 	if s.Approval != nil {
 		message.Approval = &pb.StepApproval{By: s.Approval.By, At: timestamp(&s.Approval.At)}
