@@ -25,7 +25,7 @@ import (
 func (c *container) fetchProviders(ctx context.Context, tool, module string) error {
 	mirror := c.in.ProviderMirror
 	if mirror == "" {
-		return c.initialize(ctx, tool, module, "", nil)
+		return c.initialize(ctx, tool, module, registriesOnly, nil)
 	}
 	if strings.HasPrefix(mirror, "/") {
 		config, err := folderInstallation(mirror)
@@ -54,6 +54,10 @@ func (c *container) fetchProviders(ctx context.Context, tool, module string) err
 	c.log.Info("the provider mirror alone was not enough; asking the registries too", "mirror", c.in.ProviderMirror)
 	return c.initialize(ctx, tool, module, fmt.Sprintf(config, "  direct {}\n"), extra)
 }
+
+// registriesOnly is written although it names the tools' default place: where a configuration names none, the tools look
+// for providers in folders too, among them terraform.d of the module, and what lies there wins over the registry.
+const registriesOnly = "provider_installation {\n  direct {}\n}\n"
 
 func (c *container) initialize(ctx context.Context, tool, module, installation string, extra []string) error {
 	config, err := c.writeCLIConfig(installation)
@@ -88,7 +92,7 @@ func (c *container) initialize(ctx context.Context, tool, module, installation s
 // fetchWords are in what the tools print when something could not be fetched. Anything else that init finds is a fault
 // of the module. The distinction only chooses the reason that people see.
 var fetchWords = []string{
-	"Failed to query available provider packages", "Failed to install provider", "Could not retrieve", "Module not found",
+	"Failed to query available provider packages", "Failed to resolve provider packages", "Failed to install provider", "Could not retrieve", "Module not found",
 	"Failed to download module", "Could not download module", "Error accessing remote module registry",
 }
 

@@ -184,15 +184,15 @@ var userinfo = regexp.MustCompile(`^([a-z+]+://)[^/@]*@`)
 
 func redact(url string) string { return userinfo.ReplaceAllString(url, "$1") }
 
-// DropData removes every folder called .terraform from the checkout at dir, as nothing that a repository brings for
-// the tool's own bookkeeping is trusted, and every .git of whatever kind. It returns what it removed.
+// DropData removes everything called .terraform or terraform.d from the checkout at dir, as nothing that a repository
+// brings for the tool's own bookkeeping, or as a provider, is trusted, and every .git. It returns what it removed.
 func DropData(dir string) ([]string, error) {
 	var dropped []string
 	err := filepath.WalkDir(dir, func(name string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.Name() != ".terraform" && !strings.EqualFold(entry.Name(), ".git") {
+		if entry.Name() != ".terraform" && entry.Name() != "terraform.d" && !strings.EqualFold(entry.Name(), ".git") {
 			return nil
 		}
 		dropped = append(dropped, strings.TrimPrefix(name, dir+"/"))

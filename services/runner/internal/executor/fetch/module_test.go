@@ -11,7 +11,7 @@ import (
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, folder := range []string{"infra/dev", ".infra/dev", "with space/ü", "common", "infra/.terraform/providers", ".terraform"} {
+	for _, folder := range []string{"infra/dev", ".infra/dev", "with space/ü", "common", "infra/.terraform/providers", ".terraform", "infra/terraform.d/plugins"} {
 		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -80,10 +80,10 @@ func TestARepositorysOwnToolDataIsDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(dropped, " "); got != ".terraform common/.GIT infra/.terraform" {
+	if got := strings.Join(dropped, " "); got != ".terraform common/.GIT infra/.terraform infra/terraform.d" {
 		t.Errorf("dropped %q", got)
 	}
-	for _, gone := range []string{".terraform", "infra/.terraform", "common/.GIT"} {
+	for _, gone := range []string{".terraform", "infra/.terraform", "common/.GIT", "infra/terraform.d"} {
 		if _, err := os.Lstat(filepath.Join(root, gone)); !os.IsNotExist(err) {
 			t.Errorf("%s: %v", gone, err)
 		}
