@@ -13,11 +13,13 @@ type RolloutStep struct {
 	Name string `json:"name"`
 	// selector of the step's Workspaces among those of the Project.
 	Selector metav1.LabelSelector `json:"selector"`
-	// maxParallel bounds how many Workspaces of the step may run at a time: a number, or a percentage of those in the step,
+	// maxParallel bounds how many Workspaces of the step may run at a time: a number up to 100000, or a percentage of those in the step,
 	// rounded down, but one at least. Default: all of them.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?|100)%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self > 0 && self <= 100000",message="maxParallel is not from 1 to 100000: write a number above zero, such as 5, or a percentage from 1% to 100%, or leave it out for no bound"
 	MaxParallel *intstr.IntOrString `json:"maxParallel,omitempty"`
 	// soak is how long all Workspaces of the step must stay as they are, without a failure and without drift, before the pass goes on:
 	// a Go duration from 1s to 720h. What interrupts it makes it begin anew. A step in which nothing ran does not soak. Default: none.
@@ -76,7 +78,6 @@ type RolloutStrategy struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="size(self) > 0",message="steps is empty: write at least one step with a name and a selector"
 	// +kubebuilder:validation:XValidation:rule="self.all(s, self.exists_one(t, t.name == s.name))",message="two steps have the same name: give each step a name of its own"
-	// +kubebuilder:validation:XValidation:rule="self.all(s, !has(s.maxParallel) || type(s.maxParallel) != int || s.maxParallel > 0)",message="maxParallel is below one: write a number above zero, such as 5, or a percentage from 1% to 100%"
 	Steps []RolloutStep `json:"steps"`
 	// onFailure holds for every step that does not have its own. Default: Halt.
 	// +optional

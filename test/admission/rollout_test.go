@@ -17,6 +17,7 @@ func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.
 	}{
 		"none at a time":                  {"spec.strategy.steps", step("maxParallel", int64(0)), "write a number above zero"},
 		"less than none at a time":        {"spec.strategy.steps", step("maxParallel", int64(-1)), "write a number above zero"},
+		"more than a number holds":        {"spec.strategy.steps", step("maxParallel", int64(3_000_000_000)), "leave it out for no bound"},
 		"no percent":                      {"spec.strategy.steps", step("maxParallel", "0%"), "should match '^([1-9][0-9]?|100)%$'"},
 		"more than all":                   {"spec.strategy.steps", step("maxParallel", "101%"), "should match '^([1-9][0-9]?|100)%$'"},
 		"a word":                          {"spec.strategy.steps", step("maxParallel", "half"), "should match '^([1-9][0-9]?|100)%$'"},
@@ -56,6 +57,7 @@ func TestARolloutThatPeopleReallyWriteIsAccepted(t *testing.T) {
 		value any
 	}{
 		"one at a time":      {"spec.strategy.steps", step("maxParallel", int64(1))},
+		"very many":          {"spec.strategy.steps", step("maxParallel", int64(100_000))},
 		"a percentage":       {"spec.strategy.steps", step("maxParallel", "20%")},
 		"all":                {"spec.strategy.steps", step("maxParallel", "100%")},
 		"a soak":             {"spec.strategy.steps", step("soak", "1h30m")},
