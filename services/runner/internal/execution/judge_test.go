@@ -51,6 +51,8 @@ func TestJudgeOutcomeOfAPlan(t *testing.T) {
 		"all well":                               {endedPlan(good, exited(0, ""), exited(0, "")), expectation{StateSucceeded, "", ""}},
 		"keeper failed although it has a record": {endedPlan(exited(70, record(nil)), exited(0, ""), exited(0, "")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, ""}},
 		"tool failed although keeper is content": {endedPlan(good, exited(1, "Error: no"), exited(0, "")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, "Error: no"}},
+		"show failed although keeper is content": {endedPlan(good, exited(0, ""), exited(1, "Error: no")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, "Error: no"}},
+		"show killed although keeper is content": {endedPlan(good, exited(0, ""), exited(137, "")), expectation{StateFailed, v1alpha1.ReasonInterrupted, "137"}},
 		"no record":                              {endedPlan(exited(0, ""), exited(0, ""), exited(0, "")), expectation{StateFailed, v1alpha1.ReasonPlanFailed, "record"}},
 		"record of another run": {endedPlan(exited(0, record(func(r *runspec.Record) { r.RunID = "other" })), exited(0, ""), exited(0, "")),
 			expectation{StateFailed, v1alpha1.ReasonPlanFailed, "other"}},

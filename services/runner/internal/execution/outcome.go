@@ -68,7 +68,8 @@ func applyOutcome(pod *corev1.Pod) Result {
 func planOutcome(pod *corev1.Pod, runID string) Result {
 	keeper, tool, show := terminated(pod, runspec.ContainerKeeper), terminated(pod, runspec.ContainerTool), terminated(pod, runspec.ContainerShow)
 	record, err := runspec.ParseRecord(keeper.Message, runID)
-	if keeper.ExitCode == runspec.ExitOK && tool.ExitCode == runspec.ExitOK && err == nil && record.Outcome == runspec.OutcomePlanned {
+	ended := keeper.ExitCode == runspec.ExitOK && tool.ExitCode == runspec.ExitOK && show.ExitCode == runspec.ExitOK
+	if ended && err == nil && record.Outcome == runspec.OutcomePlanned {
 		return Result{State: StateSucceeded, Plan: &Plan{
 			Digest: record.Digest, Empty: record.Empty, Changes: record.Changes,
 			Review: record.Review, Drifted: record.Drifted, DriftedTotal: record.DriftedTotal, Warnings: record.Warnings,

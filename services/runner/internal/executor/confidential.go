@@ -25,7 +25,7 @@ var zipMagic = []byte("PK\x03\x04")
 
 // keepConfidential keeps beside the plan the values that its apply has to mask: by then they may be rotated and known to
 // nobody else, and the plan still carries them. It tells nothing that the plan does not hold in clear: nothing is kept
-// where the tool encrypted the plan, nor of ephemeral variables, which are in no plan.
+// of ephemeral variables, which are in no plan.
 func (c *container) keepConfidential(variables []variable, declared tfvars.Declared) error {
 	work, err := beneath.OpenDir(c.cfg.Paths.work(c.in.RunID))
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *container) keepConfidential(variables []variable, declared tfvars.Decla
 		return nil
 	}
 	if !isPlain {
-		c.log.Warn("the plan is encrypted: its apply masks the values that variables have by then, not those they have now")
+		// keeper refuses it too.
 		return nil
 	}
 	var values []string

@@ -123,6 +123,10 @@ func (c *container) seal(ready prepared) (string, error) {
 	})
 }
 
+// errUnreadable refuses what show cannot open: only the module's own code could give it the key.
+var errUnreadable = errors.New("the plan is encrypted, or no plan, so that nobody could read what it would do: take `plan` out of the module's " +
+	"block `encryption`; the block may go on encrypting the state")
+
 func (c *container) fillSeal(work, sealed, tree *beneath.Dir, module string) error {
 	module = path.Join(sourceName, module)
 	data := path.Join(module, dataName)
@@ -136,6 +140,13 @@ func (c *container) fillSeal(work, sealed, tree *beneath.Dir, module string) err
 	}
 	if st, err := tree.Lstat(planName); err != nil || st.Mode&0o170000 != 0o100000 {
 		return errors.Join(fmt.Errorf("the plan is no regular file"), err)
+	}
+	plain, err := beginsWith(tree, planName, zipMagic)
+	if err != nil {
+		return err
+	}
+	if !plain {
+		return errUnreadable
 	}
 	return c.putInit(sealed, tree, module)
 }

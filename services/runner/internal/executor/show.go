@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"magosproject.io/services/runner/internal/executor/beneath"
@@ -33,7 +35,10 @@ func (c *container) show(ctx context.Context) ([]byte, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.ShowTimeout, errTimedOut)
 	defer cancel()
-	tree := filepath.Join(folder, seal.TreeName)
+	from, err := c.bareFolder(sealed, manifest)
+	if err != nil {
+		return nil, fmt.Errorf("showing the plan: %w", err)
+	}
 	// The JSON comes last: keeper takes its appearance for the end of all rendering.
 	for _, form := range []struct {
 		name string
@@ -42,12 +47,39 @@ func (c *container) show(ctx context.Context) ([]byte, error) {
 		{shownText, []string{"show", "-no-color"}},
 		{shownJSON, []string{"show", "-no-color", "-json"}},
 	} {
-		args := append(form.args, filepath.Join(tree, manifest.Plan))
-		if err := c.render(ctx, manifest.Tool, filepath.Join(tree, manifest.Module), form.name, args); err != nil {
+		args := append(form.args, filepath.Join(folder, seal.TreeName, manifest.Plan))
+		if err := c.render(ctx, manifest.Tool, from, form.name, args); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
+}
+
+// bareFolder makes the folder that the tool shows the plan from. It has the lock file and the providers of the seal and
+// nothing else: in the module's folder OpenTofu would load the block encryption before it reads the plan, and start the
+// programs that the block names, here, where what people judge is made.
+func (c *container) bareFolder(sealed *beneath.Dir, manifest seal.Manifest) (string, error) {
+	folder := filepath.Join(c.cfg.Paths.Scratch, "bare")
+	if err := os.MkdirAll(filepath.Join(folder, dataName), 0o750); err != nil {
+		return "", err
+	}
+	module := path.Join(seal.TreeName, manifest.Module)
+	lock, err := sealed.ReadFile(path.Join(module, lockFileName), maxLockFile)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, lockFileName), lock, 0o640)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	// The tools follow a link here. A module without providers has no such folder.
+	providers := path.Join(module, dataName, providersName)
+	if _, err := sealed.Lstat(providers); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return folder, nil
+		}
+		return "", err
+	}
+	return folder, os.Symlink(filepath.Join(sealed.Name(), providers), filepath.Join(folder, dataName, providersName))
 }
 
 // render runs the tool and leaves what it printed under name, whole or not at all.
