@@ -18,7 +18,7 @@ type Want struct {
 
 // AppliedState is what is proven to be in force.
 type AppliedState struct {
-	// pass in which it was applied.
+	// pass that brought it there. A drift run keeps it: it brings nothing that its pass could count on.
 	// +optional
 	Pass string `json:"pass,omitempty"`
 	// runID of the run that applied it.

@@ -98,13 +98,6 @@ func applied(commit, pass string) option {
 	}
 }
 
-// appliedByRun says that the last run is the one that proved what is applied.
-func appliedByRun(commit, pass string) option {
-	return func(m *v1alpha1.Workspace) {
-		m.Status.Applied = &v1alpha1.AppliedState{Pass: pass, RunID: m.Status.Run.ID, Revision: commit}
-	}
-}
-
 func run(phase v1alpha1.RunPhase, trigger v1alpha1.Trigger, pass, commit string) option {
 	return func(m *v1alpha1.Workspace) {
 		m.Status.Run = &v1alpha1.WorkspaceRun{ID: "run-" + pass, Phase: phase, Trigger: trigger, Pass: pass, Revision: commit}

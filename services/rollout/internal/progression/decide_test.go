@@ -148,7 +148,12 @@ func TestOrderedSteps(t *testing.T) {
 		},
 		"a drift run of this pass at the pass's commit does not prove what is wanted since": {
 			rollout: inPass(0, commitA, all...),
-			members: members(member("d", "dev", run(v1alpha1.RunSucceeded, v1alpha1.TriggerDrift, passID, commitA), appliedByRun(commitA, passID), wants(v1alpha1.TriggerVariables)), member("p", "prod", revision)),
+			members: members(member("d", "dev", run(v1alpha1.RunSucceeded, v1alpha1.TriggerDrift, passID, commitA), applied(commitA, "old"), wants(v1alpha1.TriggerVariables)), member("p", "prod", revision)),
+			grants:  "d Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, message: "waits for d",
+		},
+		"a run of the pass that was given up proves nothing, though the commit was applied before": {
+			rollout: inPass(0, commitA, all...),
+			members: members(member("d", "dev", run(v1alpha1.RunDiscarded, v1alpha1.TriggerVariables, passID, commitA), applied(commitA, "old"), wants(v1alpha1.TriggerVariables)), member("p", "prod", revision)),
 			grants:  "d Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, message: "waits for d",
 		},
 		"the last step ends the pass and takes every grant": {

@@ -74,14 +74,14 @@ func inputsMissing(m *v1alpha1.Workspace) bool {
 	return meta.IsStatusConditionFalse(m.Status.Conditions, v1alpha1.ConditionInputsResolved)
 }
 
-// isDone reports whether m has the commit of the pass and was brought to it by the pass or wants nothing
-// at it. The commit is asked for in both cases: a drift run of this pass also writes its ID, with the old commit.
+// isDone reports whether m has the commit of the pass and was brought to it by the pass, which no drift run claims, or wants
+// nothing at it.
 func isDone(m *v1alpha1.Workspace, pass, pin string) bool {
 	a := m.Status.Applied
 	if a == nil || a.Revision != pin {
 		return false
 	}
-	if a.Pass == pass && !appliedByDrift(m) {
+	if a.Pass == pass {
 		return true
 	}
 	return !wantsAtPin(m) && m.Status.ObservedGeneration == m.Generation
@@ -102,11 +102,6 @@ func wantsCommit(m *v1alpha1.Workspace) bool {
 		return false
 	}
 	return want.Trigger == v1alpha1.TriggerRevision || want.Trigger == v1alpha1.TriggerRetry
-}
-
-// appliedByDrift reports whether the proof comes from a run that was not meant to bring anything new.
-func appliedByDrift(m *v1alpha1.Workspace) bool {
-	return isDriftRun(m) && m.Status.Run.ID == m.Status.Applied.RunID
 }
 
 // wantsRun reports whether m wants something that a pass brings. A run that began under an earlier grant and

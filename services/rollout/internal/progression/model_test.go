@@ -197,9 +197,6 @@ func (s *simState) workspace(i int) *v1alpha1.Workspace {
 		}
 		run(sim.run.phase, trigger, passName(sim.run.pass), commitName(sim.run.rev))(m)
 		m.Status.Run.Attempt = int32(sim.run.attempt)
-		if sim.run.drift && sim.run.phase == v1alpha1.RunSucceeded {
-			m.Status.Applied.RunID = m.Status.Run.ID
-		}
 	}
 	if sim.failedRev > 0 {
 		failures(commitName(sim.failedRev))(m)

@@ -123,7 +123,10 @@ func (s simState) workspaceMoves(t *testing.T, i int) []simState {
 	}
 	var moves []simState
 	end := func(next *simMember) {
-		next.appliedRev, next.appliedPass, next.failedRev, next.drift = m.run.rev, m.run.pass, 0, false
+		next.appliedRev, next.failedRev, next.drift = m.run.rev, 0, false
+		if !m.run.drift {
+			next.appliedPass = m.run.pass
+		}
 		next.run.phase = v1alpha1.RunSucceeded
 	}
 	covered := g.scope == v1alpha1.ScopeRun && (g.rev == 0 || g.rev == m.run.rev)
@@ -261,7 +264,7 @@ func (s simState) helped() (next simState, ok bool) {
 func (s simState) canonical() simState {
 	for i := range s.members {
 		m := &s.members[i]
-		if m.run.phase == v1alpha1.RunSucceeded && !m.run.drift {
+		if m.run.phase == v1alpha1.RunSucceeded {
 			m.run = simRun{}
 		}
 	}

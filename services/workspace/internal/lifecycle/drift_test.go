@@ -122,3 +122,34 @@ func TestAnEmptyDriftPlanSaysWhenItLooked(t *testing.T) {
 		t.Errorf("then %q", o.w.Status.Message)
 	}
 }
+
+// TestADriftRunClaimsNoPass: the step of a pass would count as done by it, also where the run that the pass brings was given up.
+func TestADriftRunClaimsNoPass(t *testing.T) {
+	for name, found := range map[string]job{"nothing": {state: RunSucceeded, empty: true}, "drift, which is applied": {state: RunSucceeded}} {
+		t.Run(name, func(t *testing.T) {
+			o := scenes(t)["a drift plan in a later pass"]
+			drift := o.w.Status.Run.ID
+			setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p2", Revision: "c1"})
+			o.version++
+			for o.w.Status.Run.Phase != v1alpha1.RunSucceeded {
+				_ = jobEnds(o, found)
+				pass(t, o)
+			}
+			if a := o.w.Status.Applied; a.RunID != drift || a.Pass != "p1" {
+				t.Fatalf("applied %+v, want it of run %s, in the pass that brought it", a, drift)
+			}
+			o.variables = 1
+			pass(t, o, noFault, noFault)
+			o.w.Annotations[v1alpha1.AnnotationCancel] = o.w.Status.Run.ID
+			o.version++
+			for o.w.Status.Run.Phase != v1alpha1.RunDiscarded {
+				pass(t, o)
+				_ = jobEnds(o, job{state: RunFailed})
+			}
+			pass(t, o)
+			if st := o.w.Status; st.Applied.Pass != "p1" || st.Wants == nil || st.Wants.Trigger != v1alpha1.TriggerVariables {
+				t.Errorf("applied %+v, wants %+v: the pass would count the run that was given up as done", st.Applied, st.Wants)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"testing"
+	"time"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -39,6 +40,12 @@ func scenes(tb testing.TB) map[string]*world {
 	must(all["apply pending"].pass(noFault))
 	all["applied"] = build(true, 8, false)
 	all["applied in a pass"] = build(true, 8, true)
+	looking := build(true, 8, true)
+	looking.now = looking.now.Add(3 * time.Hour)
+	setGrant(looking, v1alpha1.Grant{Scope: v1alpha1.ScopeDrift, Pass: "p2", Revision: "c1"})
+	must(looking.pass(noFault))
+	must(looking.pass(noFault))
+	all["a drift plan in a later pass"] = looking
 	all["awaiting approval"] = build(false, 6, false)
 	all["awaiting approval in a pass"] = build(false, 6, true)
 	discarding := build(false, 6, false)

@@ -83,7 +83,12 @@ func recordEnd(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	run, now := st.Run, stamp(s)
 	switch run.Phase {
 	case v1alpha1.RunSucceeded:
-		st.Applied = &v1alpha1.AppliedState{Pass: run.Pass, RunID: run.ID, Revision: run.Revision, Fingerprint: run.Fingerprint, At: now}
+		pass := run.Pass
+		if run.Trigger == v1alpha1.TriggerDrift && st.Applied != nil {
+			// A look for drift has a grant of whatever pass moves, and brings nothing that this pass could count on.
+			pass = st.Applied.Pass
+		}
+		st.Applied = &v1alpha1.AppliedState{Pass: pass, RunID: run.ID, Revision: run.Revision, Fingerprint: run.Fingerprint, At: now}
 		st.ObservedRevision = run.Revision
 		st.LastAppliedAt = &now
 		st.Failures, st.Drift = nil, nil

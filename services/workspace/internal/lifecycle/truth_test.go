@@ -49,6 +49,8 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		return fmt.Errorf("law 10: status claims a plan that never was")
 	case next.ObservedRevision != old.ObservedRevision && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
 		return fmt.Errorf("law 5: observedRevision changed to %s without a success at it", next.ObservedRevision)
+	case run.Trigger == v1alpha1.TriggerDrift && proven(old.Applied) != proven(next.Applied):
+		return fmt.Errorf("a drift run changed what is proven from %v to %v", proven(old.Applied), proven(next.Applied))
 	case next.Phase == v1alpha1.PhaseApplied && next.Applied == nil:
 		return fmt.Errorf("law 10: Applied without anything applied")
 	case isAwaited(old) && run.Phase == v1alpha1.RunDiscarded && !o.touched:
@@ -58,6 +60,14 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		o.touched = false
 	}
 	return nil
+}
+
+// proven is what a Rollout reads from what is applied.
+func proven(a *v1alpha1.AppliedState) (what struct{ pass, revision, fingerprint string }) {
+	if a != nil {
+		what.pass, what.revision, what.fingerprint = a.Pass, a.Revision, a.Fingerprint
+	}
+	return what
 }
 
 func lastHalf(run *v1alpha1.WorkspaceRun) Half {
