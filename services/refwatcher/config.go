@@ -10,6 +10,7 @@ import (
 
 	"magosproject.io/services/refwatcher/internal/remote"
 	"magosproject.io/services/refwatcher/internal/schedule"
+	"magosproject.io/services/refwatcher/internal/webhook"
 )
 
 // Config has the settings of the refwatcher beside those that all services share.
@@ -28,6 +29,12 @@ type Config struct {
 	GitPollsPerHost int
 	// GitMaxBackoff is the longest time between two polls of a remote that fails, unless its interval is longer; default 2 min.
 	GitMaxBackoff time.Duration
+	// WebhookListen is the address for push webhooks, such as ":8090"; default empty: none are taken.
+	WebhookListen string
+	// WebhookKeyDir is the folder of the keys of webhooks, one a file; default /var/run/secrets/magos/webhook.
+	WebhookKeyDir string
+	// WebhookMaxBodyBytes of one webhook; default 4 MiB.
+	WebhookMaxBodyBytes int64
 }
 
 // NewDefaultConfig has the defaults.
@@ -35,6 +42,7 @@ func NewDefaultConfig() Config {
 	return Config{
 		GitSchemes: slices.Clone(remote.Schemes), GitTimeout: 20 * time.Second, GitMaxListBytes: 64 << 20,
 		GitPolls: 64, GitPollsPerHost: 8, GitMaxBackoff: 2 * time.Minute,
+		WebhookKeyDir: "/var/run/secrets/magos/webhook", WebhookMaxBodyBytes: 4 << 20,
 	}
 }
 
@@ -50,6 +58,9 @@ func (c *Config) BindFlags(flags *flag.FlagSet) {
 	flags.IntVar(&c.GitPolls, "git-polls", c.GitPolls, "polls of remotes at a time")
 	flags.IntVar(&c.GitPollsPerHost, "git-polls-per-host", c.GitPollsPerHost, "polls of remotes of one host at a time")
 	flags.DurationVar(&c.GitMaxBackoff, "git-max-backoff", c.GitMaxBackoff, "longest time between two polls of a remote that fails")
+	flags.StringVar(&c.WebhookListen, "webhook-listen", c.WebhookListen, "address for push webhooks; empty: none are taken")
+	flags.StringVar(&c.WebhookKeyDir, "webhook-key-dir", c.WebhookKeyDir, "folder with the keys of webhooks, one a file")
+	flags.Int64Var(&c.WebhookMaxBodyBytes, "webhook-max-body-bytes", c.WebhookMaxBodyBytes, "how long the body of a webhook may be, in bytes")
 }
 
 // Validate joins everything that is wrong.
@@ -74,6 +85,9 @@ func (c *Config) Validate() error {
 	}
 	if c.GitMaxBackoff <= 0 {
 		errs = append(errs, fmt.Errorf("--git-max-backoff (%s) must be positive", c.GitMaxBackoff))
+	}
+	if c.WebhookMaxBodyBytes <= 0 || c.WebhookMaxBodyBytes > webhook.MaxBodyLimit {
+		errs = append(errs, fmt.Errorf("--webhook-max-body-bytes (%d) must be positive and %d at most", c.WebhookMaxBodyBytes, webhook.MaxBodyLimit))
 	}
 	return errors.Join(errs...)
 }

@@ -21,6 +21,9 @@ func TestConfig(t *testing.T) {
 		"more time than a call may last": {arguments: []string{"--git-timeout=5m"}, says: "--git-timeout"},
 		"no bytes":                       {arguments: []string{"--git-max-list-bytes=0"}, says: "--git-max-list-bytes"},
 		"more per host than in total":    {arguments: []string{"--git-polls=2"}, says: "--git-polls"},
+		"webhooks":                       {arguments: []string{"--webhook-listen=:8090"}},
+		"webhooks without bodies":        {arguments: []string{"--webhook-max-body-bytes=0"}, says: "--webhook-max-body-bytes"},
+		"bodies beyond what memory has":  {arguments: []string{"--webhook-max-body-bytes=1000000000"}, says: "--webhook-max-body-bytes"},
 		"no back-off":                    {arguments: []string{"--git-max-backoff=-1s"}, says: "--git-max-backoff"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,6 +51,9 @@ type installation struct {
 	namespace string
 	account   *rest.Config
 	bundle    *certs.Bundle
+	tokens    string
+	keys      string
+	webhooks  map[string]string
 	replicas  map[string]context.CancelFunc
 	ended     chan error
 }
@@ -63,6 +66,11 @@ func install(t *testing.T) *installation {
 	admin := testcluster.Client(t, apiServer)
 	i := &installation{t: t, admin: admin, namespace: testcluster.Namespace(t, admin), replicas: map[string]context.CancelFunc{}, ended: make(chan error, 2)}
 	i.certificates()
+	i.tokens, i.keys, i.webhooks = t.TempDir(), t.TempDir(), map[string]string{}
+	token := testcluster.Token(t, admin, i.namespace, "magos-refwatcher", "magos-refwatcher")
+	if err := os.WriteFile(filepath.Join(i.tokens, "refwatcher"), []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	i.grant("magos-refwatcher", serviceRules(t))
 	i.account = rest.CopyConfig(apiServer)
 	i.account.Impersonate = rest.ImpersonationConfig{
@@ -136,9 +144,11 @@ func (i *installation) start() string {
 	config.AdvertiseAddress, config.ReleaseNamespace, config.Namespaces = config.GRPCListen, i.namespace, []string{i.namespace}
 	// A replica that is stopped gives its lease back: nobody waits for the lease to run out, and a busy machine takes none away.
 	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod = 10*time.Minute, 5*time.Minute, 200*time.Millisecond
-	config.DrainDelay, config.DrainTimeout = 0, 3*time.Minute
+	config.DrainDelay, config.DrainTimeout, config.TokenDir = 0, 3*time.Minute, i.tokens
 	own := NewDefaultConfig()
 	own.GitAllowLocalAddresses = true
+	own.WebhookListen, own.WebhookKeyDir = testcluster.Address(i.t), i.keys
+	i.webhooks[config.GRPCListen] = own.WebhookListen
 	definition := newDefinition(&own)
 	skip := true
 	definition.Options = func(_ service.Config, options *ctrl.Options) {
@@ -171,10 +181,14 @@ func (i *installation) dial(address, account string) pb.RefWatcherServiceClient 
 }
 
 func (i *installation) workspace(name, url, target string) {
+	i.workspacePolled(name, url, target, "1s")
+}
+
+func (i *installation) workspacePolled(name, url, target, interval string) {
 	i.t.Helper()
 	w := &v1alpha1.Workspace{}
 	w.Namespace, w.Name = i.namespace, name
-	w.Annotations = map[string]string{v1alpha1.AnnotationGitPollInterval: "1s"}
+	w.Annotations = map[string]string{v1alpha1.AnnotationGitPollInterval: interval}
 	w.Spec.ProjectRef.Name = "p"
 	w.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: url, TargetRevision: target, Path: "."}
 	w.Spec.Terraform.Version = "1.12.6"

@@ -5,6 +5,8 @@ disruption budget. Takes a dict:
   name     rollout, workspace, refwatcher or runner
   peers    the services that it calls, each by a token of its own audience
   args     arguments beyond the common ones
+  ports    ports beyond the common ones, as [{name, containerPort}]; may be left out
+  mounts   Secrets that are mounted, as [{name, secretName, path}]; they may come later than the pod. May be left out
 */}}
 {{- define "magos.service" -}}
 {{- $root := .root -}}
@@ -98,6 +100,9 @@ spec:
           ports:
             - {name: grpc, containerPort: 8443}
             - {name: http, containerPort: 8080}
+            {{- range .ports }}
+            - {name: {{ .name }}, containerPort: {{ .containerPort }}}
+            {{- end }}
           # The first start of a release waits for the certificate that the rollout service makes.
           startupProbe:
             httpGet: {path: /healthz, port: http}
@@ -119,12 +124,22 @@ spec:
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-          {{- if .peers }}
+          {{- if or .peers .mounts }}
           volumeMounts:
+            {{- if .peers }}
             - {name: peer-tokens, mountPath: /var/run/secrets/magos/tokens, readOnly: true}
+            {{- end }}
+            {{- range .mounts }}
+            - {name: {{ .name }}, mountPath: {{ .path }}, readOnly: true}
+            {{- end }}
           {{- end }}
-      {{- if .peers }}
+      {{- if or .peers .mounts }}
       volumes:
+        {{- range .mounts }}
+        - name: {{ .name }}
+          secret: {secretName: {{ .secretName }}, optional: true}
+        {{- end }}
+        {{- if .peers }}
         - name: peer-tokens
           projected:
             sources:
@@ -134,6 +149,7 @@ spec:
                   path: {{ . }}
                   expirationSeconds: 3600
               {{- end }}
+        {{- end }}
       {{- end }}
 ---
 apiVersion: v1

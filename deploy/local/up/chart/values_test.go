@@ -27,6 +27,9 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 		"a quantity that is none":          {`{runner: {resources: {limits: {memory: lots}}}}`, "memory"},
 		"a stamp that is none":             {`{policies: {stampApprover: sometimes}}`, "stampApprover"},
 		"a switch as text":                 {`{crds: {install: "yes"}}`, "install"},
+		"a webhook port of the service":    {`{refwatcher: {webhook: {secretName: keys, port: 8443}}}`, "port"},
+		"a webhook Secret that cannot be":  {`{refwatcher: {webhook: {secretName: "My Keys"}}}`, "secretName"},
+		"a misspelt key of webhooks":       {`{refwatcher: {webhook: {secret: keys}}}`, "secret"},
 		"a run image that is no reference": {`{runner: {runImage: "My Image"}}`, "runImage"},
 	}
 	for name, c := range cases {
@@ -73,7 +76,7 @@ func TestEveryValueIsDocumented(t *testing.T) {
 	}
 	// What stands under a comment of its group, or within resources.
 	for _, key := range []string{
-		"nodeSelector", "replicas", "image", "resources", "extraArgs", "podAnnotations", "runImage", "toolMirror", "providerMirror",
+		"nodeSelector", "replicas", "image", "resources", "extraArgs", "podAnnotations", "runImage", "toolMirror", "providerMirror", "secretName", "port",
 		"namespaces", "install", "enabled", "stampApprover", "aggregate", "registry", "tag", "pullPolicy", "pullSecrets", "logLevel",
 	} {
 		if !documented[key] {

@@ -11,6 +11,7 @@ package refwatcherv1alpha1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	v1alpha1 "magosproject.io/gen/magos/core/v1alpha1"
 	reflect "reflect"
@@ -217,7 +218,7 @@ type Remote struct {
 	LastSuccessAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_success_at,json=lastSuccessAt,proto3" json:"last_success_at,omitempty"`
 	// What the last poll failed with; empty if it succeeded.
 	LastError string `protobuf:"bytes,3,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// When the next poll is due.
+	// When the next poll is due; absent while one runs.
 	NextPollAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=next_poll_at,json=nextPollAt,proto3" json:"next_poll_at,omitempty"`
 	// The Workspaces that use it.
 	Workspaces []*v1alpha1.ObjectRef `protobuf:"bytes,5,rep,name=workspaces,proto3" json:"workspaces,omitempty"`
@@ -225,8 +226,17 @@ type Remote struct {
 	CredentialSecret string `protobuf:"bytes,6,opt,name=credential_secret,json=credentialSecret,proto3" json:"credential_secret,omitempty"`
 	// Whether the answers may come from somebody else than the server: the credential is an ssh key without known hosts.
 	HostKeyUnverified bool `protobuf:"varint,7,opt,name=host_key_unverified,json=hostKeyUnverified,proto3" json:"host_key_unverified,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// How many polls in a row have failed like the last one; 0 if it succeeded or none has ended. Each makes the pause until the next one longer, up to
+	// a limit.
+	FailedPolls int32 `protobuf:"varint,8,opt,name=failed_polls,json=failedPolls,proto3" json:"failed_polls,omitempty"`
+	// Until when the remote has asked to be left alone (Retry-After); absent if it has not.
+	LeftAloneUntil *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=left_alone_until,json=leftAloneUntil,proto3" json:"left_alone_until,omitempty"`
+	// The shortest poll interval of all Workspaces that use it, also of those that are not listed.
+	Interval *durationpb.Duration `protobuf:"bytes,10,opt,name=interval,proto3" json:"interval,omitempty"`
+	// When a push to it was last heard of, from a webhook or NotifyPush; absent if none was.
+	LastPushAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_push_at,json=lastPushAt,proto3" json:"last_push_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Remote) Reset() {
@@ -308,6 +318,34 @@ func (x *Remote) GetHostKeyUnverified() bool {
 	return false
 }
 
+func (x *Remote) GetFailedPolls() int32 {
+	if x != nil {
+		return x.FailedPolls
+	}
+	return 0
+}
+
+func (x *Remote) GetLeftAloneUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeftAloneUntil
+	}
+	return nil
+}
+
+func (x *Remote) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *Remote) GetLastPushAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastPushAt
+	}
+	return nil
+}
+
 // ListRemotesResponse has the remotes.
 type ListRemotesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -354,11 +392,223 @@ func (x *ListRemotesResponse) GetRemotes() []*Remote {
 	return nil
 }
 
+// NotifyPushRequest names what was pushed to.
+type NotifyPushRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace of the Workspaces whose remotes are asked; empty for all.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Required, at most 100. The URLs of the repository or repositories, in any spelling: scheme, user, port, upper and lower case, a leading slash and
+	// .git do not count. What is no URL of a repository is ignored.
+	RepoUrls      []string `protobuf:"bytes,2,rep,name=repo_urls,json=repoUrls,proto3" json:"repo_urls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotifyPushRequest) Reset() {
+	*x = NotifyPushRequest{}
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotifyPushRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotifyPushRequest) ProtoMessage() {}
+
+func (x *NotifyPushRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotifyPushRequest.ProtoReflect.Descriptor instead.
+func (*NotifyPushRequest) Descriptor() ([]byte, []int) {
+	return file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *NotifyPushRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NotifyPushRequest) GetRepoUrls() []string {
+	if x != nil {
+		return x.RepoUrls
+	}
+	return nil
+}
+
+// NotifyPushResponse is the answer of the replica that polls.
+type NotifyPushResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many remotes are asked because of it.
+	Remotes       int32 `protobuf:"varint,1,opt,name=remotes,proto3" json:"remotes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotifyPushResponse) Reset() {
+	*x = NotifyPushResponse{}
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotifyPushResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotifyPushResponse) ProtoMessage() {}
+
+func (x *NotifyPushResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotifyPushResponse.ProtoReflect.Descriptor instead.
+func (*NotifyPushResponse) Descriptor() ([]byte, []int) {
+	return file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NotifyPushResponse) GetRemotes() int32 {
+	if x != nil {
+		return x.Remotes
+	}
+	return 0
+}
+
+// WatchRevisionsRequest says whose revisions to watch.
+type WatchRevisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace of the Workspaces; empty for all.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRevisionsRequest) Reset() {
+	*x = WatchRevisionsRequest{}
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRevisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRevisionsRequest) ProtoMessage() {}
+
+func (x *WatchRevisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRevisionsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRevisionsRequest) Descriptor() ([]byte, []int) {
+	return file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WatchRevisionsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// WatchRevisionsResponse is the newest state of one Workspace.
+type WatchRevisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The Workspace.
+	Workspace *v1alpha1.WorkspaceRef `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
+	// The commit that its target revision is; empty while none is known for its present source.
+	Revision string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Whether the Workspace is gone.
+	Deleted       bool `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRevisionsResponse) Reset() {
+	*x = WatchRevisionsResponse{}
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRevisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRevisionsResponse) ProtoMessage() {}
+
+func (x *WatchRevisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRevisionsResponse.ProtoReflect.Descriptor instead.
+func (*WatchRevisionsResponse) Descriptor() ([]byte, []int) {
+	return file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WatchRevisionsResponse) GetWorkspace() *v1alpha1.WorkspaceRef {
+	if x != nil {
+		return x.Workspace
+	}
+	return nil
+}
+
+func (x *WatchRevisionsResponse) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *WatchRevisionsResponse) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
 var File_magos_refwatcher_v1alpha1_refwatcher_proto protoreflect.FileDescriptor
 
 const file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc = "" +
 	"\n" +
-	"*magos/refwatcher/v1alpha1/refwatcher.proto\x12\x19magos.refwatcher.v1alpha1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1emagos/core/v1alpha1/core.proto\"V\n" +
+	"*magos/refwatcher/v1alpha1/refwatcher.proto\x12\x19magos.refwatcher.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1emagos/core/v1alpha1/core.proto\"V\n" +
 	"\x16ResolveRevisionRequest\x12<\n" +
 	"\tworkspace\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\tworkspace\"\xe8\x01\n" +
 	"\x17ResolveRevisionResponse\x12\x1a\n" +
@@ -369,7 +619,7 @@ const file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc = "" +
 	"\x11credential_secret\x18\x05 \x01(\tR\x10credentialSecret\x12.\n" +
 	"\x13host_key_unverified\x18\x06 \x01(\bR\x11hostKeyUnverified\"2\n" +
 	"\x12ListRemotesRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xd8\x02\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\xb6\x04\n" +
 	"\x06Remote\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12B\n" +
 	"\x0flast_success_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rlastSuccessAt\x12\x1d\n" +
@@ -381,12 +631,32 @@ const file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc = "" +
 	"workspaces\x18\x05 \x03(\v2\x1e.magos.core.v1alpha1.ObjectRefR\n" +
 	"workspaces\x12+\n" +
 	"\x11credential_secret\x18\x06 \x01(\tR\x10credentialSecret\x12.\n" +
-	"\x13host_key_unverified\x18\a \x01(\bR\x11hostKeyUnverified\"R\n" +
+	"\x13host_key_unverified\x18\a \x01(\bR\x11hostKeyUnverified\x12!\n" +
+	"\ffailed_polls\x18\b \x01(\x05R\vfailedPolls\x12D\n" +
+	"\x10left_alone_until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eleftAloneUntil\x125\n" +
+	"\binterval\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\binterval\x12<\n" +
+	"\flast_push_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastPushAt\"R\n" +
 	"\x13ListRemotesResponse\x12;\n" +
-	"\aremotes\x18\x01 \x03(\v2!.magos.refwatcher.v1alpha1.RemoteR\aremotes2\xfb\x01\n" +
+	"\aremotes\x18\x01 \x03(\v2!.magos.refwatcher.v1alpha1.RemoteR\aremotes\"N\n" +
+	"\x11NotifyPushRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
+	"\trepo_urls\x18\x02 \x03(\tR\brepoUrls\".\n" +
+	"\x12NotifyPushResponse\x12\x18\n" +
+	"\aremotes\x18\x01 \x01(\x05R\aremotes\"5\n" +
+	"\x15WatchRevisionsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\x8f\x01\n" +
+	"\x16WatchRevisionsResponse\x12?\n" +
+	"\tworkspace\x18\x01 \x01(\v2!.magos.core.v1alpha1.WorkspaceRefR\tworkspace\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\tR\brevision\x12\x18\n" +
+	"\adeleted\x18\x03 \x01(\bR\adeleted2\xdf\x03\n" +
 	"\x11RefWatcherService\x12x\n" +
 	"\x0fResolveRevision\x121.magos.refwatcher.v1alpha1.ResolveRevisionRequest\x1a2.magos.refwatcher.v1alpha1.ResolveRevisionResponse\x12l\n" +
-	"\vListRemotes\x12-.magos.refwatcher.v1alpha1.ListRemotesRequest\x1a..magos.refwatcher.v1alpha1.ListRemotesResponseBBZ@magosproject.io/gen/magos/refwatcher/v1alpha1;refwatcherv1alpha1b\x06proto3"
+	"\vListRemotes\x12-.magos.refwatcher.v1alpha1.ListRemotesRequest\x1a..magos.refwatcher.v1alpha1.ListRemotesResponse\x12i\n" +
+	"\n" +
+	"NotifyPush\x12,.magos.refwatcher.v1alpha1.NotifyPushRequest\x1a-.magos.refwatcher.v1alpha1.NotifyPushResponse\x12w\n" +
+	"\x0eWatchRevisions\x120.magos.refwatcher.v1alpha1.WatchRevisionsRequest\x1a1.magos.refwatcher.v1alpha1.WatchRevisionsResponse0\x01BBZ@magosproject.io/gen/magos/refwatcher/v1alpha1;refwatcherv1alpha1b\x06proto3"
 
 var (
 	file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescOnce sync.Once
@@ -400,31 +670,45 @@ func file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescGZIP() []byte {
 	return file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDescData
 }
 
-var file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_magos_refwatcher_v1alpha1_refwatcher_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_magos_refwatcher_v1alpha1_refwatcher_proto_goTypes = []any{
 	(*ResolveRevisionRequest)(nil),  // 0: magos.refwatcher.v1alpha1.ResolveRevisionRequest
 	(*ResolveRevisionResponse)(nil), // 1: magos.refwatcher.v1alpha1.ResolveRevisionResponse
 	(*ListRemotesRequest)(nil),      // 2: magos.refwatcher.v1alpha1.ListRemotesRequest
 	(*Remote)(nil),                  // 3: magos.refwatcher.v1alpha1.Remote
 	(*ListRemotesResponse)(nil),     // 4: magos.refwatcher.v1alpha1.ListRemotesResponse
-	(*v1alpha1.ObjectRef)(nil),      // 5: magos.core.v1alpha1.ObjectRef
-	(*timestamppb.Timestamp)(nil),   // 6: google.protobuf.Timestamp
+	(*NotifyPushRequest)(nil),       // 5: magos.refwatcher.v1alpha1.NotifyPushRequest
+	(*NotifyPushResponse)(nil),      // 6: magos.refwatcher.v1alpha1.NotifyPushResponse
+	(*WatchRevisionsRequest)(nil),   // 7: magos.refwatcher.v1alpha1.WatchRevisionsRequest
+	(*WatchRevisionsResponse)(nil),  // 8: magos.refwatcher.v1alpha1.WatchRevisionsResponse
+	(*v1alpha1.ObjectRef)(nil),      // 9: magos.core.v1alpha1.ObjectRef
+	(*timestamppb.Timestamp)(nil),   // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 11: google.protobuf.Duration
+	(*v1alpha1.WorkspaceRef)(nil),   // 12: magos.core.v1alpha1.WorkspaceRef
 }
 var file_magos_refwatcher_v1alpha1_refwatcher_proto_depIdxs = []int32{
-	5, // 0: magos.refwatcher.v1alpha1.ResolveRevisionRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
-	6, // 1: magos.refwatcher.v1alpha1.Remote.last_success_at:type_name -> google.protobuf.Timestamp
-	6, // 2: magos.refwatcher.v1alpha1.Remote.next_poll_at:type_name -> google.protobuf.Timestamp
-	5, // 3: magos.refwatcher.v1alpha1.Remote.workspaces:type_name -> magos.core.v1alpha1.ObjectRef
-	3, // 4: magos.refwatcher.v1alpha1.ListRemotesResponse.remotes:type_name -> magos.refwatcher.v1alpha1.Remote
-	0, // 5: magos.refwatcher.v1alpha1.RefWatcherService.ResolveRevision:input_type -> magos.refwatcher.v1alpha1.ResolveRevisionRequest
-	2, // 6: magos.refwatcher.v1alpha1.RefWatcherService.ListRemotes:input_type -> magos.refwatcher.v1alpha1.ListRemotesRequest
-	1, // 7: magos.refwatcher.v1alpha1.RefWatcherService.ResolveRevision:output_type -> magos.refwatcher.v1alpha1.ResolveRevisionResponse
-	4, // 8: magos.refwatcher.v1alpha1.RefWatcherService.ListRemotes:output_type -> magos.refwatcher.v1alpha1.ListRemotesResponse
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	9,  // 0: magos.refwatcher.v1alpha1.ResolveRevisionRequest.workspace:type_name -> magos.core.v1alpha1.ObjectRef
+	10, // 1: magos.refwatcher.v1alpha1.Remote.last_success_at:type_name -> google.protobuf.Timestamp
+	10, // 2: magos.refwatcher.v1alpha1.Remote.next_poll_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: magos.refwatcher.v1alpha1.Remote.workspaces:type_name -> magos.core.v1alpha1.ObjectRef
+	10, // 4: magos.refwatcher.v1alpha1.Remote.left_alone_until:type_name -> google.protobuf.Timestamp
+	11, // 5: magos.refwatcher.v1alpha1.Remote.interval:type_name -> google.protobuf.Duration
+	10, // 6: magos.refwatcher.v1alpha1.Remote.last_push_at:type_name -> google.protobuf.Timestamp
+	3,  // 7: magos.refwatcher.v1alpha1.ListRemotesResponse.remotes:type_name -> magos.refwatcher.v1alpha1.Remote
+	12, // 8: magos.refwatcher.v1alpha1.WatchRevisionsResponse.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
+	0,  // 9: magos.refwatcher.v1alpha1.RefWatcherService.ResolveRevision:input_type -> magos.refwatcher.v1alpha1.ResolveRevisionRequest
+	2,  // 10: magos.refwatcher.v1alpha1.RefWatcherService.ListRemotes:input_type -> magos.refwatcher.v1alpha1.ListRemotesRequest
+	5,  // 11: magos.refwatcher.v1alpha1.RefWatcherService.NotifyPush:input_type -> magos.refwatcher.v1alpha1.NotifyPushRequest
+	7,  // 12: magos.refwatcher.v1alpha1.RefWatcherService.WatchRevisions:input_type -> magos.refwatcher.v1alpha1.WatchRevisionsRequest
+	1,  // 13: magos.refwatcher.v1alpha1.RefWatcherService.ResolveRevision:output_type -> magos.refwatcher.v1alpha1.ResolveRevisionResponse
+	4,  // 14: magos.refwatcher.v1alpha1.RefWatcherService.ListRemotes:output_type -> magos.refwatcher.v1alpha1.ListRemotesResponse
+	6,  // 15: magos.refwatcher.v1alpha1.RefWatcherService.NotifyPush:output_type -> magos.refwatcher.v1alpha1.NotifyPushResponse
+	8,  // 16: magos.refwatcher.v1alpha1.RefWatcherService.WatchRevisions:output_type -> magos.refwatcher.v1alpha1.WatchRevisionsResponse
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_magos_refwatcher_v1alpha1_refwatcher_proto_init() }
@@ -438,7 +722,7 @@ func file_magos_refwatcher_v1alpha1_refwatcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc), len(file_magos_refwatcher_v1alpha1_refwatcher_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	RefWatcherService_ResolveRevision_FullMethodName = "/magos.refwatcher.v1alpha1.RefWatcherService/ResolveRevision"
 	RefWatcherService_ListRemotes_FullMethodName     = "/magos.refwatcher.v1alpha1.RefWatcherService/ListRemotes"
+	RefWatcherService_NotifyPush_FullMethodName      = "/magos.refwatcher.v1alpha1.RefWatcherService/NotifyPush"
+	RefWatcherService_WatchRevisions_FullMethodName  = "/magos.refwatcher.v1alpha1.RefWatcherService/WatchRevisions"
 )
 
 // RefWatcherServiceClient is the client API for RefWatcherService service.
@@ -44,6 +46,15 @@ type RefWatcherServiceClient interface {
 	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT, UNAVAILABLE (NO_LEADER: no replica polls at present).
 	ListRemotes(ctx context.Context, in *ListRemotesRequest, opts ...grpc.CallOption) (*ListRemotesResponse, error)
+	// NotifyPush says that somebody has pushed to a repository: the remotes that may be meant are asked at once, each at most once a second, however
+	// often it is called. It is a hint and no more: which commit it is, the remote is asked. URLs that no Workspace has are ignored.
+	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.
+	// Codes: INVALID_ARGUMENT, UNAVAILABLE (NO_LEADER: no replica polls at present).
+	NotifyPush(ctx context.Context, in *NotifyPushRequest, opts ...grpc.CallOption) (*NotifyPushResponse, error)
+	// WatchRevisions sends the detected revision of every Workspace as it is, then each change. A slow reader gets the newest revision of a Workspace,
+	// not each one between.
+	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
+	WatchRevisions(ctx context.Context, in *WatchRevisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevisionsResponse], error)
 }
 
 type refWatcherServiceClient struct {
@@ -74,6 +85,35 @@ func (c *refWatcherServiceClient) ListRemotes(ctx context.Context, in *ListRemot
 	return out, nil
 }
 
+func (c *refWatcherServiceClient) NotifyPush(ctx context.Context, in *NotifyPushRequest, opts ...grpc.CallOption) (*NotifyPushResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NotifyPushResponse)
+	err := c.cc.Invoke(ctx, RefWatcherService_NotifyPush_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *refWatcherServiceClient) WatchRevisions(ctx context.Context, in *WatchRevisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevisionsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RefWatcherService_ServiceDesc.Streams[0], RefWatcherService_WatchRevisions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRevisionsRequest, WatchRevisionsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RefWatcherService_WatchRevisionsClient = grpc.ServerStreamingClient[WatchRevisionsResponse]
+
 // RefWatcherServiceServer is the server API for RefWatcherService service.
 // All implementations must embed UnimplementedRefWatcherServiceServer
 // for forward compatibility.
@@ -93,6 +133,15 @@ type RefWatcherServiceServer interface {
 	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT, UNAVAILABLE (NO_LEADER: no replica polls at present).
 	ListRemotes(context.Context, *ListRemotesRequest) (*ListRemotesResponse, error)
+	// NotifyPush says that somebody has pushed to a repository: the remotes that may be meant are asked at once, each at most once a second, however
+	// often it is called. It is a hint and no more: which commit it is, the remote is asked. URLs that no Workspace has are ignored.
+	// May be called by: who may list the workspaces of the namespace, of all namespaces where none is named.
+	// Codes: INVALID_ARGUMENT, UNAVAILABLE (NO_LEADER: no replica polls at present).
+	NotifyPush(context.Context, *NotifyPushRequest) (*NotifyPushResponse, error)
+	// WatchRevisions sends the detected revision of every Workspace as it is, then each change. A slow reader gets the newest revision of a Workspace,
+	// not each one between.
+	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
+	WatchRevisions(*WatchRevisionsRequest, grpc.ServerStreamingServer[WatchRevisionsResponse]) error
 	mustEmbedUnimplementedRefWatcherServiceServer()
 }
 
@@ -108,6 +157,12 @@ func (UnimplementedRefWatcherServiceServer) ResolveRevision(context.Context, *Re
 }
 func (UnimplementedRefWatcherServiceServer) ListRemotes(context.Context, *ListRemotesRequest) (*ListRemotesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRemotes not implemented")
+}
+func (UnimplementedRefWatcherServiceServer) NotifyPush(context.Context, *NotifyPushRequest) (*NotifyPushResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method NotifyPush not implemented")
+}
+func (UnimplementedRefWatcherServiceServer) WatchRevisions(*WatchRevisionsRequest, grpc.ServerStreamingServer[WatchRevisionsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchRevisions not implemented")
 }
 func (UnimplementedRefWatcherServiceServer) mustEmbedUnimplementedRefWatcherServiceServer() {}
 func (UnimplementedRefWatcherServiceServer) testEmbeddedByValue()                           {}
@@ -166,6 +221,35 @@ func _RefWatcherService_ListRemotes_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RefWatcherService_NotifyPush_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NotifyPushRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RefWatcherServiceServer).NotifyPush(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RefWatcherService_NotifyPush_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RefWatcherServiceServer).NotifyPush(ctx, req.(*NotifyPushRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RefWatcherService_WatchRevisions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRevisionsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RefWatcherServiceServer).WatchRevisions(m, &grpc.GenericServerStream[WatchRevisionsRequest, WatchRevisionsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RefWatcherService_WatchRevisionsServer = grpc.ServerStreamingServer[WatchRevisionsResponse]
+
 // RefWatcherService_ServiceDesc is the grpc.ServiceDesc for RefWatcherService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -181,7 +265,17 @@ var RefWatcherService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListRemotes",
 			Handler:    _RefWatcherService_ListRemotes_Handler,
 		},
+		{
+			MethodName: "NotifyPush",
+			Handler:    _RefWatcherService_NotifyPush_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchRevisions",
+			Handler:       _RefWatcherService_WatchRevisions_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "magos/refwatcher/v1alpha1/refwatcher.proto",
 }

@@ -51,15 +51,16 @@ func (k *Knowledge) Tell(w *v1alpha1.Workspace, told schedule.Told, announce []s
 	return k.book.Tell(w, told, announce)
 }
 
-// Pushed takes a push hint and returns how many remotes it made due. False means that this replica does not poll.
-func (k *Knowledge) Pushed(now time.Time, urls []refs.URL) (int, bool) {
+// Pushed takes a push hint for the Workspaces of a namespace (of all, if empty) and returns how many remotes it made due. False means that this replica
+// does not poll.
+func (k *Knowledge) Pushed(now time.Time, namespace string, urls []refs.URL) (int, bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	if !k.leading {
 		return 0, false
 	}
 	defer k.signal()
-	return k.book.Pushed(now, urls), true
+	return k.book.Pushed(now, namespace, urls), true
 }
 
 // Remotes lists the remotes of the Workspaces of a namespace (of all, if empty). False means that this replica does not poll and so knows nothing.

@@ -19,6 +19,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	m := NewMetrics(registry, func() (int, int) { return 3, 1 })
 	m.polled(schedule.Answered, time.Second)
 	m.polled(schedule.Unreachable, time.Second)
+	m.pushAnswered(time.Second)
+	m.Webhook(WebhookAccepted)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -129,6 +129,9 @@ func (p *Poller) poll(ctx context.Context, poll schedule.Poll) {
 		return
 	}
 	p.Metrics.polled(answer.Outcome, ended.Sub(begun))
+	if !poll.HintedAt.IsZero() {
+		p.Metrics.pushAnswered(ended.Sub(poll.HintedAt))
+	}
 	for _, key := range p.Knowledge.finish(ended, poll, answer) {
 		select {
 		case p.Changed <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:

@@ -9,11 +9,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
 	corepb "magosproject.io/gen/magos/core/v1alpha1"
 	pb "magosproject.io/gen/magos/refwatcher/v1alpha1"
+	"magosproject.io/internal/refs"
 	"magosproject.io/internal/rpcerr"
 	"magosproject.io/internal/rpcserver"
 	"magosproject.io/services/refwatcher/internal/controller"
@@ -26,6 +29,13 @@ type Leader interface {
 	LeaderAddress(ctx context.Context) (address string, self bool, err error)
 	// DialReplica prepares a connection whose calls carry the token of the call that is being served.
 	DialReplica(address string) (*grpc.ClientConn, error)
+	// DialReplicaAsService prepares one whose calls carry this service's own token, for what nobody calls for.
+	DialReplicaAsService(address string) (*grpc.ClientConn, error)
+}
+
+// Informers hands out the informers of the cache. cache.Cache is one.
+type Informers interface {
+	GetInformer(ctx context.Context, object client.Object, options ...cache.InformerGetOption) (cache.Informer, error)
 }
 
 // Config is what a Service needs.
@@ -42,8 +52,14 @@ type Config struct {
 	PerHost int
 	// Remotes lists what the poller of this replica knows; false if it does not poll.
 	Remotes func(namespace string) ([]schedule.Remote, bool)
-	// Leader finds the replica that does.
+	// Pushed hands a push hint for a namespace (all, if empty) to the poller of this replica; false if it does not poll.
+	Pushed func(now time.Time, namespace string, urls []refs.URL) (int, bool)
+	// Leader finds the replica that polls.
 	Leader Leader
+	// Informers have the Workspaces.
+	Informers Informers
+	// Clock is needed.
+	Clock clock.PassiveClock
 }
 
 // Service implements the RPCs.
@@ -71,6 +87,14 @@ func Rules(gitTimeout time.Duration) map[string]rpcserver.Rule {
 		pb.RefWatcherService_ListRemotes_FullMethodName: {
 			Verb: "list", Resource: "workspaces", Deadline: 10 * time.Second,
 			Object: func(request any) (string, string) { return request.(*pb.ListRemotesRequest).GetNamespace(), "" },
+		},
+		pb.RefWatcherService_NotifyPush_FullMethodName: {
+			Verb: "list", Resource: "workspaces", Deadline: 10 * time.Second,
+			Object: func(request any) (string, string) { return request.(*pb.NotifyPushRequest).GetNamespace(), "" },
+		},
+		pb.RefWatcherService_WatchRevisions_FullMethodName: {
+			Verb: "watch", Resource: "workspaces",
+			Object: func(request any) (string, string) { return request.(*pb.WatchRevisionsRequest).GetNamespace(), "" },
 		},
 	}
 }

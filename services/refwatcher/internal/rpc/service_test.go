@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"magosproject.io/api/v1alpha1"
@@ -35,6 +36,8 @@ const (
 	commitA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	commitB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
+
+var asked = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // remotes answers List; it waits for the gate, if there is one.
 type remotes struct {
@@ -76,7 +79,8 @@ func newService(t *testing.T, r *remotes, change func(*Config)) *Service {
 	reader := builder.Build()
 	config := Config{
 		Workspaces: reader, Credentials: controller.NewCredentials(reader, []string{"https"}), Lister: r, Schemes: []string{"https"}, PerHost: 4,
-		Remotes: func(string) ([]schedule.Remote, bool) { return nil, false }, Leader: noLeader{},
+		Remotes: func(string) ([]schedule.Remote, bool) { return nil, false }, Leader: noLeader{}, Clock: clocktesting.NewFakePassiveClock(asked),
+		Pushed: func(time.Time, string, []refs.URL) (int, bool) { return 0, false },
 	}
 	if change != nil {
 		change(&config)
@@ -216,6 +220,10 @@ func (noLeader) LeaderAddress(context.Context) (string, bool, error) {
 
 func (noLeader) DialReplica(string) (*grpc.ClientConn, error) { return nil, errors.New("not expected") }
 
+func (noLeader) DialReplicaAsService(string) (*grpc.ClientConn, error) {
+	return nil, errors.New("not expected")
+}
+
 // otherReplica leads behind a listener in memory.
 type otherReplica struct {
 	listener *bufconn.Listener
@@ -229,6 +237,10 @@ func (o otherReplica) LeaderAddress(context.Context) (string, bool, error) {
 func (o otherReplica) DialReplica(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(rpcerr.UnaryClient()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return o.listener.DialContext(ctx) }))
+}
+
+func (o otherReplica) DialReplicaAsService(address string) (*grpc.ClientConn, error) {
+	return o.DialReplica(address)
 }
 
 func serve(t *testing.T, s *Service) *bufconn.Listener {
@@ -248,11 +260,11 @@ func serve(t *testing.T, s *Service) *bufconn.Listener {
 }
 
 func TestListRemotesIsAnsweredByTheLeader(t *testing.T) {
-	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	leader := newService(t, &remotes{}, func(c *Config) {
 		c.Remotes = func(namespace string) ([]schedule.Remote, bool) {
 			return []schedule.Remote{{
 				URL: "https://example.com/infra.git", LastSuccess: asked, LastError: "no route", NextPoll: asked.Add(time.Minute),
+				FailedPolls: 3, LeftAloneUntil: asked.Add(time.Minute), Interval: 30 * time.Second, LastPush: asked.Add(time.Second),
 				Workspaces: []types.NamespacedName{{Namespace: namespace, Name: "main"}},
 			}}, true
 		}
@@ -265,6 +277,8 @@ func TestListRemotesIsAnsweredByTheLeader(t *testing.T) {
 		}
 		r := response.GetRemotes()[0]
 		if r.GetUrl() != "https://example.com/infra.git" || !r.GetLastSuccessAt().AsTime().Equal(asked) || r.GetLastError() != "no route" ||
+			r.GetFailedPolls() != 3 || !r.GetLeftAloneUntil().AsTime().Equal(asked.Add(time.Minute)) || r.GetInterval().AsDuration() != 30*time.Second ||
+			!r.GetLastPushAt().AsTime().Equal(asked.Add(time.Second)) ||
 			!r.GetNextPollAt().AsTime().Equal(asked.Add(time.Minute)) || len(r.GetWorkspaces()) != 1 || r.GetWorkspaces()[0].GetNamespace() != "team" {
 			t.Errorf("%s: got %v", name, r)
 		}
@@ -291,10 +305,26 @@ func TestListRemotesWithoutALeader(t *testing.T) {
 
 func TestEveryMethodHasARule(t *testing.T) {
 	rules := Rules(time.Second)
+	var methods []string
 	for _, method := range pb.RefWatcherService_ServiceDesc.Methods {
-		rule, found := rules["/"+pb.RefWatcherService_ServiceDesc.ServiceName+"/"+method.MethodName]
+		methods = append(methods, method.MethodName)
+	}
+	for _, stream := range pb.RefWatcherService_ServiceDesc.Streams {
+		methods = append(methods, stream.StreamName)
+	}
+	for _, method := range methods {
+		rule, found := rules["/"+pb.RefWatcherService_ServiceDesc.ServiceName+"/"+method]
 		if !found || rule.Resource != "workspaces" || rule.Object == nil {
-			t.Errorf("%s: rule %+v", method.MethodName, rule)
+			t.Errorf("%s: rule %+v", method, rule)
+		}
+	}
+	for method, request := range map[string]any{
+		pb.RefWatcherService_ListRemotes_FullMethodName:    &pb.ListRemotesRequest{Namespace: "team"},
+		pb.RefWatcherService_NotifyPush_FullMethodName:     &pb.NotifyPushRequest{Namespace: "team"},
+		pb.RefWatcherService_WatchRevisions_FullMethodName: &pb.WatchRevisionsRequest{Namespace: "team"},
+	} {
+		if namespace, name := rules[method].Object(request); namespace != "team" || name != "" {
+			t.Errorf("%s asks for rights on %s/%s", method, namespace, name)
 		}
 	}
 	namespace, name := rules[pb.RefWatcherService_ResolveRevision_FullMethodName].Object(ask("main"))

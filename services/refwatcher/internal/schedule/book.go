@@ -48,6 +48,8 @@ type remoteState struct {
 	findings map[string]Finding
 	// announced since the last poll.
 	announced int
+	// lastPush is when a push was last heard of; hintedAt when the first was that no poll has begun for. Zero for none.
+	lastPush, hintedAt time.Time
 }
 
 // NewBook makes an empty Book. Only URLs with one of the schemes are polled.

@@ -143,7 +143,7 @@ func TestAPushHintFindsEverySpelling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b.Pushed(start.Add(5*time.Second), []refs.URL{url, url})
+		return b.Pushed(start.Add(5*time.Second), "team", []refs.URL{url, url})
 	}
 	if got := hint("https://Example.com/Infra.git"); got != 5 {
 		t.Errorf("%d remotes, want 5", got)
@@ -181,5 +181,95 @@ func TestASuccessorLeavesNothingBehind(t *testing.T) {
 	b.Observe(start, successor, Access{})
 	if remotes := b.Remotes(""); len(remotes) != 1 || remotes[0].URL != "https://example.com/other.git" {
 		t.Errorf("remotes %+v", remotes)
+	}
+}
+
+// A hint for a namespace hurries the remotes of its Workspaces, and no others.
+func TestAPushHintForANamespace(t *testing.T) {
+	b := NewBook(settings, schemes)
+	mine, theirs := named("a", infra, "main"), named("a", infra, "main")
+	theirs.Namespace = "other"
+	b.Observe(start, mine, Access{Namespace: "team", Secret: "s", Version: "1"})
+	b.Observe(start, theirs, Access{Namespace: "other", Secret: "s", Version: "1"})
+	for range 2 {
+		poll(t, b, start, commitA)
+	}
+	url := WantOf(mine.Spec.Source, schemes).URL
+	now := start.Add(5 * time.Second)
+	for namespace, want := range map[string]int{"team": 1, "nobody": 0} {
+		if got := b.Pushed(now, namespace, []refs.URL{url}); got != want {
+			t.Errorf("a hint for %s hurries %d remotes, want %d", namespace, got, want)
+		}
+	}
+	if p, due := b.Next(now); !due || p.Access.Namespace != "team" {
+		t.Errorf("due is %+v, %t", p, due)
+	}
+	if p, due := b.Next(now); due {
+		t.Errorf("the remote of another namespace is due: %+v", p)
+	}
+}
+
+// The poll for a push knows when the push was heard of: the first of those since the last poll began, also where that one still ran.
+func TestAPollKnowsThePushThatItIsFor(t *testing.T) {
+	b := NewBook(settings, schemes)
+	w := named("a", infra, "main")
+	b.Observe(start, w, Access{})
+	url := []refs.URL{WantOf(w.Spec.Source, schemes).URL}
+	first, due := b.Next(start)
+	if !due || !first.HintedAt.IsZero() {
+		t.Fatalf("the first poll is %+v, %t", first, due)
+	}
+	heard := start.Add(100 * time.Millisecond)
+	b.Pushed(heard, "", url)
+	b.Pushed(heard.Add(time.Millisecond), "", url)
+	b.Finish(start.Add(200*time.Millisecond), first, Answer{})
+	if p, early := b.Next(start.Add(settings.MinGap - 1)); early {
+		t.Fatalf("polled within the gap: %+v", p)
+	}
+	second, due := b.Next(start.Add(settings.MinGap))
+	if !due || !second.HintedAt.Equal(heard) {
+		t.Fatalf("the poll for the push is %+v, %t", second, due)
+	}
+	b.Finish(start.Add(settings.MinGap), second, Answer{})
+	third, due := b.Next(start.Add(time.Hour))
+	if !due || !third.HintedAt.IsZero() {
+		t.Errorf("the poll after it is %+v, %t", third, due)
+	}
+	if r := b.Remotes(""); len(r) != 1 || !r[0].LastPush.Equal(heard.Add(time.Millisecond)) {
+		t.Errorf("remotes %+v", r)
+	}
+}
+
+// What the remote asks for itself counts more than a push, and people see it.
+func TestRetryAfterIsHonouredAndShown(t *testing.T) {
+	b := NewBook(settings, schemes)
+	w := named("a", infra, "main")
+	b.Observe(start, w, Access{})
+	for i := range 3 {
+		now := start.Add(time.Duration(i) * time.Hour)
+		p, due := b.Next(now)
+		if !due {
+			t.Fatal("no poll is due")
+		}
+		if r := b.Remotes("")[0]; !r.NextPoll.IsZero() {
+			t.Errorf("next poll at %s while one runs", r.NextPoll)
+		}
+		b.Finish(now, p, Answer{Outcome: Unreachable, RetryAfter: 10 * time.Minute, Trouble: &Trouble{Message: "429"}})
+		until := now.Add(10 * time.Minute)
+		if n := b.Pushed(now.Add(time.Minute), "", []refs.URL{p.URL}); n != 1 {
+			t.Errorf("the hint hurries %d remotes", n)
+		}
+		if p, early := b.Next(until.Add(-1)); early {
+			t.Errorf("asked before its time: %+v", p)
+		}
+		r := b.Remotes("")[0]
+		if r.FailedPolls != i+1 || !r.LeftAloneUntil.Equal(until) || !r.NextPoll.Equal(until) || r.LastError != "429" || r.Interval != v1alpha1.DefaultGitPollInterval {
+			t.Errorf("after %d failures it is shown as %+v", i+1, r)
+		}
+	}
+	p, _ := b.Next(start.Add(5 * time.Hour))
+	b.Finish(start.Add(5*time.Hour), p, Answer{})
+	if r := b.Remotes("")[0]; r.FailedPolls != 0 || !r.LeftAloneUntil.IsZero() || r.LastError != "" {
+		t.Errorf("after a success it is shown as %+v", r)
 	}
 }

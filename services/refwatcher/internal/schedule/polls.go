@@ -20,6 +20,8 @@ type Poll struct {
 	Access Access
 	// Names to resolve.
 	Names []refs.Name
+	// HintedAt is when the push was heard of that it is made for; zero where there was none.
+	HintedAt time.Time
 }
 
 // Answer is how a poll ended.
@@ -44,7 +46,9 @@ func (b *Book) Next(now time.Time) (Poll, bool) {
 	for member := range state.members {
 		names[b.workspaces[member].want.Name] = struct{}{}
 	}
-	return Poll{Remote: key, URL: state.url, Access: state.access, Names: slices.Collect(maps.Keys(names))}, true
+	poll := Poll{Remote: key, URL: state.url, Access: state.access, Names: slices.Collect(maps.Keys(names)), HintedAt: state.hintedAt}
+	state.hintedAt = time.Time{}
+	return poll, true
 }
 
 // Finish records how a poll ended and returns the Workspaces for which something changed. A trouble leaves the commits of earlier polls alone.

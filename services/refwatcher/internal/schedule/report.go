@@ -20,8 +20,16 @@ type Remote struct {
 	LastSuccess time.Time
 	// LastError of the last poll; empty if it succeeded or none has ended.
 	LastError string
+	// FailedPolls is how many polls in a row have failed like the last one.
+	FailedPolls int
 	// NextPoll is when the next poll is due; zero while one runs.
 	NextPoll time.Time
+	// LeftAloneUntil is what the remote asked for itself; zero if it did not.
+	LeftAloneUntil time.Time
+	// Interval between polls while it answers.
+	Interval time.Duration
+	// LastPush is when a push was last heard of; zero if none was.
+	LastPush time.Time
 	// Workspaces that use it, sorted.
 	Workspaces []types.NamespacedName
 }
@@ -30,11 +38,14 @@ type Remote struct {
 func (b *Book) Remotes(namespace string) []Remote {
 	var all []Remote
 	for key, state := range b.remotes {
-		r := Remote{URL: state.url.String(), Secret: state.access.Secret, Unverified: state.access.Unverified, LastSuccess: state.lastSuccess}
+		due, _ := b.schedule.Due(key)
+		r := Remote{
+			URL: state.url.String(), Secret: state.access.Secret, Unverified: state.access.Unverified, LastSuccess: state.lastSuccess, LastPush: state.lastPush,
+			FailedPolls: due.Failures, NextPoll: due.Next, LeftAloneUntil: due.NotBefore, Interval: due.Interval,
+		}
 		if state.trouble != nil {
 			r.LastError = state.trouble.Message
 		}
-		r.NextPoll, _ = b.schedule.Next(key)
 		for member := range state.members {
 			if namespace == "" || member.Namespace == namespace {
 				r.Workspaces = append(r.Workspaces, member)

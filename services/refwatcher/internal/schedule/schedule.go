@@ -174,16 +174,29 @@ func (s *Schedule) Wake() (time.Time, bool) {
 	return s.ready[0].due(), true
 }
 
-// Next is when a remote is due: the zero time while it is being polled, false if nobody wants it.
-func (s *Schedule) Next(remoteKey string) (time.Time, bool) {
+// Due is when a remote is polled, and why not sooner.
+type Due struct {
+	// Next is when it is due; zero while it is being polled.
+	Next time.Time
+	// Interval between polls while it answers.
+	Interval time.Duration
+	// Failures is how many polls in a row ended like the last one; 0 if that was answered.
+	Failures int
+	// NotBefore is until when it asked to be left alone; zero if it did not.
+	NotBefore time.Time
+}
+
+// Due says when a remote is polled; false if nobody wants it.
+func (s *Schedule) Due(remoteKey string) (Due, bool) {
 	r, known := s.remotes[remoteKey]
 	if !known || len(r.members) == 0 {
-		return time.Time{}, false
+		return Due{}, false
 	}
+	due := Due{Next: r.next, Interval: s.interval(r), Failures: r.failures, NotBefore: r.notBefore}
 	if r.running {
-		return time.Time{}, true
+		due.Next = time.Time{}
 	}
-	return r.next, true
+	return due, true
 }
 
 // Remotes is how many remotes are wanted.
@@ -236,18 +249,23 @@ func (s *Schedule) following(r *remote) time.Time {
 	if r.again || r.finished.IsZero() {
 		return r.next
 	}
+	delay := s.settings.backoff(s.interval(r), r.outcome, r.failures)
+	due := r.finished.Add(delay - time.Duration(float64(delay)*s.settings.Jitter*spread(r.key, r.polls)))
+	if r.notBefore.After(due) {
+		return r.notBefore
+	}
+	return due
+}
+
+// interval is the shortest of those that want a remote.
+func (s *Schedule) interval(r *remote) time.Duration {
 	shortest := time.Duration(0)
 	for workspace := range r.members {
 		if interval := s.targets[workspace].Interval; shortest == 0 || interval < shortest {
 			shortest = interval
 		}
 	}
-	delay := s.settings.backoff(shortest, r.outcome, r.failures)
-	due := r.finished.Add(delay - time.Duration(float64(delay)*s.settings.Jitter*spread(r.key, r.polls)))
-	if r.notBefore.After(due) {
-		return r.notBefore
-	}
-	return due
+	return shortest
 }
 
 func (s *Schedule) place(r *remote, due time.Time) {

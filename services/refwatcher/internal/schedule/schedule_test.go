@@ -32,7 +32,8 @@ func wantStart(t *testing.T, s *Schedule, now time.Time, want ...string) {
 // wantWithin asserts when a remote is due: never later than its interval, and at most a tenth earlier.
 func wantWithin(t *testing.T, s *Schedule, remote string, from time.Time, interval time.Duration) time.Time {
 	t.Helper()
-	next, ok := s.Next(remote)
+	due, ok := s.Due(remote)
+	next := due.Next
 	if !ok || next.After(from.Add(interval)) || next.Before(from.Add(interval-interval/10)) {
 		t.Fatalf("%s is due %s after, %v; want %s less a tenth at most", remote, next.Sub(from), ok, interval)
 	}
@@ -232,7 +233,7 @@ func TestARemovedRemoteIsForgottenAlsoWhilePolled(t *testing.T) {
 	wantStart(t, s, start, "r")
 	s.Remove("a")
 	s.Remove("a")
-	if _, ok := s.Next("r"); ok || s.Remotes() != 0 {
+	if _, ok := s.Due("r"); ok || s.Remotes() != 0 {
 		t.Error("the remote is still wanted")
 	}
 	s.Finish(start, "r", Answered, 0)

@@ -258,7 +258,7 @@ func (w *walkWorld) hint(repository int) {
 		w.hurried[repository] = true
 		prompted = 1
 	}
-	if got := w.book.Pushed(w.now, []refs.URL{want.URL}); got != prompted {
+	if got := w.book.Pushed(w.now, "", []refs.URL{want.URL}); got != prompted {
 		panic(fmt.Sprintf("a hint prompted %d remotes, want %d", got, prompted))
 	}
 }
@@ -281,7 +281,8 @@ func (w *walkWorld) broken() string {
 			}
 			continue
 		}
-		next, known := w.book.schedule.Next(keyOf(WantOf(w.workspace(i).Spec.Source, schemes), w.accessOf(i)))
+		due, known := w.book.schedule.Due(keyOf(WantOf(w.workspace(i).Spec.Source, schemes), w.accessOf(i)))
+		next := due.Next
 		switch {
 		case !known:
 			return "law: no Workspace is ever forgotten: " + walkNames[i] + " is in no queue"
