@@ -74,6 +74,7 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 			spec.NodeSelector = map[string]string{corev1.LabelArchStable: plan.Arch}
 		}
 	} else {
+		maps.Copy(annotations, withoutIdentity(r.PodAnnotations))
 		spec.Containers = []corev1.Container{keeper(r, s), planTool(r, s), show(r, s)}
 		spec.Volumes = append(spec.Volumes, emptyDir(volumeLocks), emptyDir(volumeSignals),
 			memory(volumeShown, &shownLimit), variables(r, digest), memory(volumeCredentials, &credentialsLimit))

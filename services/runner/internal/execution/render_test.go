@@ -186,6 +186,30 @@ func TestPodAnnotationsOverrideDefaultsAndNothingElse(t *testing.T) {
 	}
 }
 
+// The webhooks of the clouds give the identity of the ServiceAccount to every container that is not named.
+func TestTheCloudIdentityIsInToolAloneWhateverTheWorkspaceSays(t *testing.T) {
+	const eks, azure = "eks.amazonaws.com/skip-containers", "azure.workload.identity/skip-containers"
+	for name, c := range map[string]struct{ ownEKS, ownAzure, wantEKS, wantAzure string }{
+		"nothing said":     {"", "", "keeper,show", "keeper;show"},
+		"others":           {"none", "none", "keeper,show", "keeper;show"},
+		"some":             {"show", "keeper", "keeper,show", "keeper;show"},
+		"tool too":         {"sidecar, tool", "tool ;x", "keeper,show,tool", "keeper;show;tool"},
+		"what breaks them": {"tool\"", "\";", "keeper,show", "keeper;show"},
+	} {
+		request := planRequest()
+		request.PodAnnotations = map[string]string{eks: c.ownEKS, azure: c.ownAzure}
+		got := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Annotations
+		if got[eks] != c.wantEKS || got[azure] != c.wantAzure {
+			t.Errorf("%s: got %q and %q", name, got[eks], got[azure])
+		}
+	}
+	// The pod of an apply has no container but tool.
+	apply := RenderJob(applyRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
+	if _, found := apply.Annotations[eks]; found || len(apply.Spec.Containers) != 1 {
+		t.Errorf("the apply's pod has %v and %d containers", apply.Annotations, len(apply.Spec.Containers))
+	}
+}
+
 func TestDigestTellsRequestsApart(t *testing.T) {
 	base, err := planRequest().Digest()
 	if err != nil {
