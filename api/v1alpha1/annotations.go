@@ -93,7 +93,7 @@ const (
 	AnnotationRequestDigest = GroupName + "/request-digest"
 	// AnnotationRunResult is the durable result of an ended run Job, as JSON.
 	AnnotationRunResult = GroupName + "/run-result"
-	// AnnotationRunVoid ("true") marks a suspended Job of a cancelled phase: no pod of it will ever run.
+	// AnnotationRunVoid ("true") marks the Job of a phase that was cancelled before it began: it is suspended, and deleted once its end is kept. No pod of it will ever run.
 	AnnotationRunVoid = GroupName + "/run-void"
 )
 

@@ -18,6 +18,7 @@ const (
 	jobController     = "system:serviceaccount:kube-system:job-controller"
 	controllerManager = "system:kube-controller-manager"
 	onlyTheRunner     = "only the runner service says what a Job is to a run"
+	staysSuspended    = "the Job is that of a cancelled run and stays suspended"
 	onlyRunPods       = "only the pods of run Jobs are of a run"
 )
 
@@ -103,7 +104,14 @@ func testRunJobs(t *testing.T, s installed) {
 		check(t, merge(other, job, metadata("annotations", magosv1alpha1.AnnotationRunResult, "{}")), onlyTheRunner)
 		check(t, merge(other, job, metadata("annotations", magosv1alpha1.AnnotationRunVoid, "true")), onlyTheRunner)
 	}
+	suspend := func(value any) map[string]any { return map[string]any{"spec": map[string]any{"suspend": value}} }
+	check(t, merge(person, job, suspend(false)), "")
+	check(t, merge(person, job, suspend(true)), "")
 	check(t, merge(runner, job, metadata("annotations", magosv1alpha1.AnnotationRunVoid, "true")), "")
+	for _, other := range []client.Client{person, s.admin, s.as(t, jobController)} {
+		check(t, merge(other, job, suspend(false)), staysSuspended)
+		check(t, merge(other, job, suspend(nil)), staysSuspended)
+	}
 	check(t, merge(runner, job, metadata("annotations", magosv1alpha1.AnnotationRunResult, "{}")), "")
 	check(t, merge(person, job, metadata("annotations", magosv1alpha1.AnnotationRunResult, nil)), onlyTheRunner)
 

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -69,6 +70,16 @@ func (c *Jobs) act(ctx context.Context, action execution.Action, o execution.Obs
 		}
 	case execution.ActionReleaseJob:
 		return c.releaseJob(ctx, o.Job)
+	case execution.ActionSuspend:
+		return c.Runs.Void(ctx, o.Job.DeepCopy())
+	case execution.ActionEndPods:
+		return c.Runs.EndPods(ctx, o.Job)
+	case execution.ActionDelete:
+		// Without a precondition on its version: what else somebody makes of it, it stays void.
+		err := c.Runs.Writer.Delete(ctx, o.Job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &o.Job.UID})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting job %s/%s: %w", o.Job.Namespace, o.Job.Name, err)
+		}
 	case execution.ActionNone:
 	}
 	return nil

@@ -44,16 +44,15 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 			return decideAgain(err)
 		}
 	}
-	rest := execution.TombstoneRest(foreign, c.Runs.Now())
+	var rest time.Duration
 	switch {
 	case ws == nil:
 	case ws.DeletionTimestamp.IsZero():
-		err = c.deleteJobs(ctx, execution.Surplus(own, runsInUse(ws), c.Runs.Now()))
+		err = c.deleteJobs(ctx, execution.Surplus(own, runsInUse(ws)))
 	default:
-		rest = max(rest, execution.TombstoneRest(own, c.Runs.Now()))
 		var gone bool
 		if gone, err = c.tearDown(ctx, ws, own); !gone {
-			rest = max(rest, leftoverRecheck)
+			rest = leftoverRecheck
 		}
 	}
 	if err != nil {
@@ -93,7 +92,7 @@ func (c *Workspaces) jobs(ctx context.Context, name types.NamespacedName, ws *v1
 
 // clearForeign deletes ended Jobs of Workspaces that are gone. The cache may be behind, so the API server is asked.
 func (c *Workspaces) clearForeign(ctx context.Context, name types.NamespacedName, foreign []*batchv1.Job) error {
-	leftover := execution.Leftover(foreign, c.Runs.Now())
+	leftover := execution.Leftover(foreign)
 	if len(leftover) == 0 {
 		return nil
 	}
@@ -128,7 +127,7 @@ func (c *Workspaces) tearDown(ctx context.Context, ws *v1alpha1.Workspace, own [
 	if !settled(ws) {
 		return false, c.disown(ctx, ws)
 	}
-	if err := c.deleteJobs(ctx, execution.Leftover(own, c.Runs.Now())); err != nil {
+	if err := c.deleteJobs(ctx, execution.Leftover(own)); err != nil {
 		return false, err
 	}
 	if len(own) > 0 {

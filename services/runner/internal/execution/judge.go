@@ -49,7 +49,7 @@ type Judgement struct {
 // Judge says where a phase of a run stands. A terminal state is proof: no container of it runs, and none ever will.
 func Judge(o Observation) Judgement {
 	if kept, ok := KeptResult(o.Job); ok {
-		return Judgement{Result: kept, Durable: true}
+		return o.kept(kept)
 	}
 	var ran []*corev1.Pod
 	for _, pod := range o.Pods {
@@ -80,15 +80,12 @@ func (o Observation) live(pod *corev1.Pod, f podFacts) Judgement {
 	if f.started {
 		j.State = StateRunning
 	}
-	if pod.Spec.NodeName != "" && (f.suspect || !pod.DeletionTimestamp.IsZero()) {
-		j.Suspects = []string{pod.Spec.NodeName}
-		j.Recheck = silentRecheck
-	}
+	j.lookFor(pod, f)
 	switch {
 	case f.suspect:
 		j.State = StateRunning
 		j.Reason = v1alpha1.ReasonNodeLost
-		j.Message = clip("the pod " + pod.Name + " on node " + pod.Spec.NodeName + " has not provably ended: its kubelet has not reported that its containers terminated; " + o.howToConfirm())
+		j.Message = clip("the pod " + pod.Name + " on node " + pod.Spec.NodeName + " has not provably ended: its kubelet has not reported that its containers terminated; " + HowToConfirm(o.Job))
 		if d := f.provenAt.Sub(o.Now); d > 0 && d < j.Recheck {
 			j.Recheck = d
 		}
@@ -99,6 +96,14 @@ func (o Observation) live(pod *corev1.Pod, f podFacts) Judgement {
 		j.Reason, j.Message = podPending(pod, o.Events)
 	}
 	return j
+}
+
+// lookFor has the node of a pod that may be lost looked for.
+func (j *Judgement) lookFor(pod *corev1.Pod, f podFacts) {
+	if pod.Spec.NodeName != "" && (f.suspect || !pod.DeletionTimestamp.IsZero()) {
+		j.Suspects = append(j.Suspects, pod.Spec.NodeName)
+		j.Recheck = silentRecheck
+	}
 }
 
 // ended judges the one pod that has run.
@@ -177,7 +182,7 @@ func (o Observation) jobEnded(reason, message string) Judgement {
 func (o Observation) podVanished() Judgement {
 	if !o.Confirmed {
 		return Judgement{
-			Result:  Result{State: StateRunning, Reason: v1alpha1.ReasonNodeLost, Message: "the pod is gone without having reported its end; " + o.howToConfirm()},
+			Result:  Result{State: StateRunning, Reason: v1alpha1.ReasonNodeLost, Message: "the pod is gone without having reported its end; " + HowToConfirm(o.Job)},
 			Recheck: silentRecheck,
 		}
 	}
@@ -185,10 +190,10 @@ func (o Observation) podVanished() Judgement {
 	return Judgement{Result: Result{State: StateFailed, Reason: v1alpha1.ReasonRunLost, Message: message, FinishedAt: o.now()}}
 }
 
-// howToConfirm says what a person can do about a run that cannot be proven ended.
-func (o Observation) howToConfirm() string {
+// HowToConfirm says what a person can do about a run that cannot be proven ended.
+func HowToConfirm(job *batchv1.Job) string {
 	return "nothing new runs until that is known: whoever is sure that it has ended sets the annotation " + v1alpha1.AnnotationConfirmEnded +
-		" of the Workspace to " + o.Job.Labels[v1alpha1.LabelRunID]
+		" of the Workspace to " + job.Labels[v1alpha1.LabelRunID]
 }
 
 // afterSettling judges a deleted Job that never had a pod.

@@ -360,20 +360,13 @@ func TestSurplusKeepsTheLastRunsAndTheCurrentOne(t *testing.T) {
 		job("a", 5*time.Hour, "plan", true, false), job("z", 6*time.Hour, "apply", false, false), job("y", 7*time.Hour, "plan", true, true),
 	}
 	var names []string
-	for _, j := range Surplus(jobs, []string{"a", ""}, testNow) {
+	for _, j := range Surplus(jobs, []string{"a", ""}) {
 		names = append(names, j.Name)
 	}
 	if got := strings.Join(names, " "); got != "plan-b apply-b plan-y" {
 		t.Errorf("surplus: %s", got)
 	}
-	if left := Surplus(jobs, []string{"a", "b"}, testNow); len(left) != 1 || left[0].Name != "plan-y" {
+	if left := Surplus(jobs, []string{"a", "b"}); len(left) != 1 || left[0].Name != "plan-y" {
 		t.Errorf("with the last run that was applied kept: %d", len(left))
-	}
-	young := []*batchv1.Job{job("t", time.Minute, "plan", true, true)}
-	if len(Leftover(young, testNow)) != 0 {
-		t.Error("a young tombstone would be removed while a StartRun may be on its way")
-	}
-	if rest := TombstoneRest(young, testNow); rest != time.Minute {
-		t.Errorf("it must stand for another %v", rest)
 	}
 }

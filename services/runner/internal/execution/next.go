@@ -24,6 +24,12 @@ const (
 	ActionReleasePods Action = "ReleasePods"
 	// ActionReleaseJob: let go of a deleted Job.
 	ActionReleaseJob Action = "ReleaseJob"
+	// ActionSuspend: suspend a void Job again, which somebody has resumed.
+	ActionSuspend Action = "Suspend"
+	// ActionDelete: delete a Job that is kept as void.
+	ActionDelete Action = "Delete"
+	// ActionEndPods: ask the pods to end that a void Job has all the same.
+	ActionEndPods Action = "EndPods"
 )
 
 // Next decides what to do about a Job, one effect at a time: its result is kept before its pods may go, and those go
@@ -31,16 +37,26 @@ const (
 func Next(o Observation) (Action, Judgement) {
 	j := Judge(o)
 	switch {
+	case isResumed(o.Job) && j.State == StatePending:
+		return ActionSuspend, j
 	case !j.State.Terminal():
 		return ActionNone, j
 	case !j.Durable:
 		return ActionRecord, j
+	case j.State == StateVoid && o.Job.DeletionTimestamp.IsZero():
+		return ActionDelete, j
+	case j.State == StateVoid && slices.ContainsFunc(LivePods(o), isNotAsked):
+		return ActionEndPods, j
 	case len(HeldPods(o)) > 0:
 		return ActionReleasePods, j
-	case !o.Job.DeletionTimestamp.IsZero() && slices.Contains(o.Job.Finalizers, v1alpha1.FinalizerRunner) && !hasLivePod(o):
-		return ActionReleaseJob, j
+	case o.Job.DeletionTimestamp.IsZero() || !slices.Contains(o.Job.Finalizers, v1alpha1.FinalizerRunner) || len(LivePods(o)) > 0:
+		return ActionNone, j
 	}
-	return ActionNone, j
+	if rest := voidRest(j.Result, o.Now); rest > 0 {
+		j.Recheck = rest
+		return ActionNone, j
+	}
+	return ActionReleaseJob, j
 }
 
 // HeldPods are the pods that our finalizer holds although they have ended.
@@ -54,10 +70,18 @@ func HeldPods(o Observation) []*corev1.Pod {
 	return held
 }
 
-// hasLivePod looks at the pods alone, whatever result is kept.
-func hasLivePod(o Observation) bool {
-	return slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool { return !o.read(pod).ended })
+// LivePods are the pods that are not proven ended, whatever result is kept.
+func LivePods(o Observation) []*corev1.Pod {
+	var live []*corev1.Pod
+	for _, pod := range o.Pods {
+		if !o.read(pod).ended {
+			live = append(live, pod)
+		}
+	}
+	return live
 }
+
+func isNotAsked(pod *corev1.Pod) bool { return pod.DeletionTimestamp.IsZero() }
 
 // PodEnded reports whether a pod is proven ended: no container of it runs, and none ever will.
 func PodEnded(pod *corev1.Pod, w Witness) bool { return readPod(pod, w).ended }
@@ -65,12 +89,9 @@ func PodEnded(pod *corev1.Pod, w Witness) bool { return readPod(pod, w).ended }
 // keptRuns is how many runs of a Workspace keep their Jobs.
 const keptRuns = 3
 
-// TombstoneAge is how old a tombstone must be to be removed: older than a StartRun can be that is still on its way, which has a deadline.
-const TombstoneAge = 2 * time.Minute
-
 // Surplus are the Jobs of a Workspace that may be deleted: of older runs than the last ones, ended, with their result
 // kept. Runs to keep, such as the present one and the last that was applied, are never among them.
-func Surplus(jobs []*batchv1.Job, keep []string, now time.Time) []*batchv1.Job {
+func Surplus(jobs []*batchv1.Job, keep []string) []*batchv1.Job {
 	newest := map[string]time.Time{}
 	for _, job := range jobs {
 		id := job.Labels[v1alpha1.LabelRunID]
@@ -97,7 +118,7 @@ func Surplus(jobs []*batchv1.Job, keep []string, now time.Time) []*batchv1.Job {
 	}
 	var surplus []*batchv1.Job
 	for _, job := range jobs {
-		if !kept[job.Labels[v1alpha1.LabelRunID]] && removable(job, now) {
+		if !kept[job.Labels[v1alpha1.LabelRunID]] && removable(job) {
 			surplus = append(surplus, job)
 		}
 	}
@@ -105,30 +126,17 @@ func Surplus(jobs []*batchv1.Job, keep []string, now time.Time) []*batchv1.Job {
 }
 
 // Leftover are the Jobs to delete of a Workspace that is going or gone: all that may be.
-func Leftover(jobs []*batchv1.Job, now time.Time) []*batchv1.Job {
+func Leftover(jobs []*batchv1.Job) []*batchv1.Job {
 	var leftover []*batchv1.Job
 	for _, job := range jobs {
-		if removable(job, now) {
+		if removable(job) {
 			leftover = append(leftover, job)
 		}
 	}
 	return leftover
 }
 
-// TombstoneRest is how long the youngest tombstone among the Jobs must still stand; 0 when none must.
-func TombstoneRest(jobs []*batchv1.Job, now time.Time) time.Duration {
-	var rest time.Duration
-	for _, job := range jobs {
-		if IsVoid(job) {
-			rest = max(rest, job.CreationTimestamp.Add(TombstoneAge).Sub(now))
-		}
-	}
-	return rest
-}
-
-func removable(job *batchv1.Job, now time.Time) bool {
-	if _, ok := KeptResult(job); !ok || !job.DeletionTimestamp.IsZero() {
-		return false
-	}
-	return !IsVoid(job) || now.Sub(job.CreationTimestamp.Time) > TombstoneAge
+func removable(job *batchv1.Job) bool {
+	_, ended := KeptResult(job)
+	return ended && job.DeletionTimestamp.IsZero()
 }

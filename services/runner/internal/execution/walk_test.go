@@ -26,6 +26,7 @@ var containerStates = map[string]*corev1.ContainerState{
 var jobShapes = map[string]func(*batchv1.Job){
 	"active":    func(*batchv1.Job) {},
 	"voiding":   func(j *batchv1.Job) { void(j) },
+	"resumed":   func(j *batchv1.Job) { void(j); j.Spec.Suspend = ptr.To(false) },
 	"voided":    func(j *batchv1.Job) { void(j); jobCondition(j, batchv1.JobSuspended, -time.Hour) },
 	"failed":    func(j *batchv1.Job) { jobCondition(j, batchv1.JobFailed, -time.Hour) },
 	"complete":  func(j *batchv1.Job) { jobCondition(j, batchv1.JobComplete, -time.Hour) },
@@ -167,6 +168,8 @@ func broken(o Observation, shape podShape, states [3]string, job string) string 
 		return "a container runs"
 	case !proven && shape.bound && (shape.phase == corev1.PodFailed || shape.phase == corev1.PodSucceeded) && j.Reason != v1alpha1.ReasonNodeLost:
 		return "marked as over by somebody else, and not NodeLost"
+	case (action == ActionSuspend) != (job == "resumed" && j.State == StatePending):
+		return fmt.Sprintf("of a Job that was cancelled, and resumed, the next action is %s", action)
 	case j.State.Terminal() != (action == ActionRecord):
 		return fmt.Sprintf("the next action is %s", action)
 	case action == ActionReleaseJob || action == ActionReleasePods:

@@ -54,11 +54,11 @@ func (r *Runs) cancel(ctx context.Context, ws *v1alpha1.Workspace, key execution
 		return r.describe(ctx, r.API, job)
 	}
 	if j.State == execution.StatePending && !execution.IsVoid(job) {
-		if err := r.void(ctx, job); err != nil {
+		if err := r.Void(ctx, job); err != nil {
 			return Run{}, err
 		}
 	}
-	if err := r.endPods(ctx, job); err != nil {
+	if err := r.EndPods(ctx, job); err != nil {
 		return Run{}, err
 	}
 	return r.describe(ctx, r.API, job)
@@ -88,8 +88,8 @@ func (r *Runs) bury(ctx context.Context, ws *v1alpha1.Workspace, key execution.K
 	return r.describe(ctx, r.API, tombstone)
 }
 
-// void suspends a Job of which no container has run, for good.
-func (r *Runs) void(ctx context.Context, job *batchv1.Job) error {
+// Void suspends a Job of which no container has run, and marks it as cancelled.
+func (r *Runs) Void(ctx context.Context, job *batchv1.Job) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
 			"uid": job.UID, "resourceVersion": job.ResourceVersion,
@@ -106,9 +106,9 @@ func (r *Runs) void(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-// endPods asks every pod of the Job to end, with its own grace. One that was asked before is not asked again: that could
+// EndPods asks every pod of the Job to end, with its own grace. One that was asked before is not asked again: that could
 // shorten its grace.
-func (r *Runs) endPods(ctx context.Context, job *batchv1.Job) error {
+func (r *Runs) EndPods(ctx context.Context, job *batchv1.Job) error {
 	pods := &corev1.PodList{}
 	selector := client.MatchingLabels{v1alpha1.LabelRunID: job.Labels[v1alpha1.LabelRunID], v1alpha1.LabelRunPhase: job.Labels[v1alpha1.LabelRunPhase]}
 	if err := r.API.List(ctx, pods, client.InNamespace(job.Namespace), selector); err != nil {

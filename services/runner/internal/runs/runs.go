@@ -129,9 +129,6 @@ func (r *Runs) Observe(ctx context.Context, reader client.Reader, job *batchv1.J
 // complete adds events, lost nodes and a person's word to an observation that has the Job and its pods.
 func (r *Runs) complete(ctx context.Context, reader client.Reader, o *execution.Observation) error {
 	j := execution.Judge(*o)
-	if j.Durable {
-		return nil
-	}
 	if j.State == execution.StatePending {
 		if err := r.addEvents(ctx, reader, o); err != nil {
 			return err

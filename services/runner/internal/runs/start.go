@@ -45,11 +45,12 @@ func (r *Runs) Start(ctx context.Context, req execution.Request) (run Run, creat
 }
 
 func (r *Runs) start(ctx context.Context, req execution.Request, digest string) (Run, bool, error) {
-	ws, err := r.workspace(ctx, req.Key)
+	// Jobs before Workspace: a Job that was void and is gone by now was let go of only after the Workspace had given its run up.
+	others, own, err := r.observeWorkspace(ctx, req)
 	if err != nil {
 		return Run{}, false, err
 	}
-	others, own, err := r.observeWorkspace(ctx, req)
+	ws, err := r.workspace(ctx, req.Key)
 	if err != nil {
 		return Run{}, false, err
 	}
@@ -203,6 +204,10 @@ func (r *Runs) live(ctx context.Context, o execution.Observation) (string, error
 	}
 	if j := execution.Judge(o); !j.State.Terminal() {
 		return fmt.Sprintf("job %s/%s has not provably ended: %s", o.Job.Namespace, o.Job.Name, j.Message), nil
+	}
+	// A result says what became of the run, and not what somebody has made of its Job since then.
+	if live := execution.LivePods(o); len(live) > 0 {
+		return fmt.Sprintf("pod %s/%s has not provably ended, though its job was over; %s", live[0].Namespace, live[0].Name, execution.HowToConfirm(o.Job)), nil
 	}
 	return "", nil
 }
