@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -185,6 +186,10 @@ func TestRetryAfterIsRead(t *testing.T) {
 		case errors.As(err, &refused) && !test.busy && refused.RetryAfter == test.want:
 		default:
 			t.Errorf("%s: %v", name, err)
+		}
+		// People see it too.
+		if says := strings.Contains(fmt.Sprint(err), "it asks to be left alone for "+test.want.String()); says != (test.want > 0) {
+			t.Errorf("%s: says %v", name, err)
 		}
 	}
 }

@@ -127,6 +127,9 @@ func overloaded(response *http.Response, now time.Time) error {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, serverWords+1))
 	text := fmt.Sprintf("the server answers %s: %s", response.Status, excerpt(string(body)))
 	wait := retryAfter(response.Header.Get("Retry-After"), now)
+	if wait > 0 {
+		text += fmt.Sprintf("; it asks to be left alone for %s", wait.Round(time.Second))
+	}
 	if response.StatusCode >= http.StatusInternalServerError {
 		return &BusyError{RetryAfter: wait, text: text}
 	}
