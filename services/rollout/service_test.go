@@ -265,7 +265,7 @@ func (i *installation) createObjects(change func(*v1alpha1.Rollout)) {
 	}
 	objects := []client.Object{&v1alpha1.Project{ObjectMeta: meta}, rollout}
 	for _, env := range []string{"dev", "prod"} {
-		w := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: env, Labels: map[string]string{"env": env}}}
+		w := &v1alpha1.Workspace{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: env, Labels: map[string]string{"env": env}, Finalizers: []string{v1alpha1.FinalizerWorkspace}}}
 		w.Spec.ProjectRef.Name = "pay"
 		w.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: "https://example.com/infra.git", TargetRevision: "main"}
 		w.Spec.Terraform.Version = "1.11.4"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,11 +45,12 @@ func (r *Reconciler) revoke(ctx context.Context, o *observed, d progression.Deci
 	})
 }
 
-// grant gives what is missing, after the decision it follows from was found to be the present one.
+// grant gives what is missing, after the decision it follows from was found to be the present one. A new Workspace is granted once
+// the workspace service has taken it up: before that no run can begin, and both would write to it at once.
 func (r *Reconciler) grant(ctx context.Context, o *observed, d progression.Decision, recorded recorded, now time.Time) error {
 	var given []*v1alpha1.Workspace
 	for _, m := range o.Members {
-		if g, ok := d.Grants[m.Name]; ok && m.DeletionTimestamp == nil && !maps.Equal(g.Annotations(), heldGrant(m)) {
+		if g, ok := d.Grants[m.Name]; ok && m.DeletionTimestamp == nil && isTakenUp(m) && !maps.Equal(g.Annotations(), heldGrant(m)) {
 			given = append(given, m)
 		}
 	}
@@ -68,6 +70,10 @@ func (r *Reconciler) grant(ctx context.Context, o *observed, d progression.Decis
 	})
 }
 
+func isTakenUp(m *v1alpha1.Workspace) bool {
+	return slices.Contains(m.Finalizers, v1alpha1.FinalizerWorkspace)
+}
+
 // patchAll writes to several Workspaces at once and joins what went wrong. A conflict among it stays one.
 func (r *Reconciler) patchAll(ctx context.Context, o *observed, members []*v1alpha1.Workspace, patch func(*v1alpha1.Workspace) error) error {
 	errs := make([]error, len(members))
@@ -76,7 +82,7 @@ func (r *Reconciler) patchAll(ctx context.Context, o *observed, members []*v1alp
 	for i, m := range members {
 		group.Go(func() error {
 			if errs[i] = patch(m); errs[i] == nil {
-				r.written.wrote(o.key, m)
+				r.written.Note(o.key, m)
 			}
 			return nil
 		})

@@ -272,7 +272,7 @@ func stepsOf(names ...string) []v1alpha1.RolloutStep {
 
 func newWorkspace(name, env string) *v1alpha1.Workspace {
 	return &v1alpha1.Workspace{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"env": env}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"env": env}, Finalizers: []string{v1alpha1.FinalizerWorkspace}},
 		Spec: v1alpha1.WorkspaceSpec{
 			ProjectRef: v1alpha1.ProjectReference{Name: "pay"},
 			Source:     v1alpha1.WorkspaceSource{RepoURL: repo, TargetRevision: "main"},

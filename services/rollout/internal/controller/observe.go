@@ -3,11 +3,9 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
@@ -47,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		o.Members = append(o.Members, &list.Items[i])
 	}
 	o.Resolved = map[progression.Key]progression.Resolution{}
-	o.behind = r.written.behind(key, o.objects())
+	o.behind = r.written.Behind(key, o.objects()...)
 	if o.Project == nil && o.Rollout == nil && len(o.Members) == 0 {
 		r.pins.forget(key)
 		r.lazy.forget(key)
@@ -76,45 +74,4 @@ func get(ctx context.Context, reader client.Reader, key types.NamespacedName, in
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// versions remembers, per Project, which versions this process has written and the cache has not shown yet.
-// Deciding on an older view would only end in conflicts.
-type versions struct {
-	mutex sync.Mutex
-	of    map[types.NamespacedName]map[types.UID]string
-}
-
-func newVersions() *versions { return &versions{of: map[types.NamespacedName]map[types.UID]string{}} }
-
-// wrote notes the version that a write has answered with.
-func (v *versions) wrote(key types.NamespacedName, o client.Object) {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	if v.of[key] == nil {
-		v.of[key] = map[types.UID]string{}
-	}
-	v.of[key][o.GetUID()] = o.GetResourceVersion()
-}
-
-// behind reports whether any of the objects is older than what was written. What was caught up with, or no longer exists, is forgotten.
-func (v *versions) behind(key types.NamespacedName, objects []client.Object) bool {
-	v.mutex.Lock()
-	defer v.mutex.Unlock()
-	old := map[types.UID]string{}
-	for _, o := range objects {
-		written, known := v.of[key][o.GetUID()]
-		if !known {
-			continue
-		}
-		if order, err := resourceversion.CompareResourceVersion(o.GetResourceVersion(), written); err == nil && order < 0 {
-			old[o.GetUID()] = written
-		}
-	}
-	if len(old) == 0 {
-		delete(v.of, key)
-		return false
-	}
-	v.of[key] = old
-	return true
 }

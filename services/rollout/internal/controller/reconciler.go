@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/status"
 	"magosproject.io/services/rollout/internal/progression"
 )
 
@@ -51,7 +52,7 @@ type Config struct {
 type Reconciler struct {
 	config  Config
 	pins    *pins
-	written *versions
+	written status.Written
 	lazy    *lazyWrites
 }
 
@@ -70,10 +71,9 @@ func New(config Config) *Reconciler {
 		config.Metrics = NewMetrics(nil)
 	}
 	return &Reconciler{
-		config:  config,
-		pins:    newPins(config.Revisions, config.Clock, config.Metrics),
-		written: newVersions(),
-		lazy:    newLazyWrites(config.StatusInterval),
+		config: config,
+		pins:   newPins(config.Revisions, config.Clock, config.Metrics),
+		lazy:   newLazyWrites(config.StatusInterval),
 	}
 }
 

@@ -68,7 +68,7 @@ func (r *Reconciler) consume(ctx context.Context, o *observed, annotations []str
 	if err := status.PatchAnnotations(ctx, r.config.Client, after, nil, annotations); err != nil {
 		return fmt.Errorf("removing obeyed commands: %w", err)
 	}
-	r.written.wrote(o.key, after)
+	r.written.Note(o.key, after)
 	o.Rollout = after
 	return nil
 }
@@ -84,7 +84,7 @@ func (r *Reconciler) write(ctx context.Context, o *observed, kind string, before
 		return false, 0, err
 	}
 	r.lazy.wrote(o.key, kind, now)
-	r.written.wrote(o.key, after)
+	r.written.Note(o.key, after)
 	return true, 0, nil
 }
 

@@ -48,6 +48,8 @@ func (s *simulation) tick() bool {
 	for i := range list.Items {
 		w := &list.Items[i]
 		if w.DeletionTimestamp != nil {
+			s.letGo(w)
+			moved = true
 			continue
 		}
 		project := w.Spec.ProjectRef.Name
@@ -67,6 +69,15 @@ func (s *simulation) tick() bool {
 		}
 	}
 	return moved
+}
+
+// letGo lets a deleted Workspace go, at once.
+func (s *simulation) letGo(w *v1alpha1.Workspace) {
+	s.t.Helper()
+	err := status.PatchFinalizers(s.t.Context(), s.admin, w, nil)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *simulation) ordered(project string) bool {

@@ -80,7 +80,7 @@ func (h *harness) restart(at int, moment crash.Moment) {
 	runner, refwatcher := peertest.Connect(h.T, h.runner, h.refwatcher)
 	objects := NewObjects(h.process, h.process)
 	h.recorder = events.NewFakeRecorder(1000)
-	h.workspaces = &Reconciler{Config{
+	h.workspaces = &Reconciler{Config: Config{
 		Client: h.process, Objects: objects, Runner: runner, RefWatcher: refwatcher,
 		Events: h.recorder, Metrics: NewMetrics(prometheus.NewRegistry()), Clock: h.clock,
 		Drift: NewDriftSlots(10, ofNamespace{h}),

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,12 +21,18 @@ type observation struct {
 	composition inputs.Composition
 }
 
+// errBehind says that the cache does not show yet what this process has written: there is nothing to decide on.
+var errBehind = errors.New("the cache is behind")
+
 // observe reads everything that the decision depends on. What it cannot see is an error; after one of the runner the
 // Workspace is there all the same, so that status can say so.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	w := &v1alpha1.Workspace{}
 	if err := r.Client.Get(ctx, key, w); err != nil {
 		return observation{}, err
+	}
+	if r.written.Behind(key, w) {
+		return observation{}, errBehind
 	}
 	seen := observation{Snapshot: lifecycle.Snapshot{Now: r.Clock.Now(), Workspace: w}}
 	project, err := r.observeProject(ctx, w, &seen)

@@ -27,6 +27,8 @@ const (
 	peerPause = 5 * time.Second
 	// conflictPause gives the cache time to see what somebody else wrote.
 	conflictPause = 50 * time.Millisecond
+	// stalePause is when to look again after the cache was behind; usually its event comes first.
+	stalePause = 200 * time.Millisecond
 	// runnerPatience is how long StartRun and CancelRun may take, as the runner itself has it.
 	runnerPatience = 30 * time.Second
 )
@@ -53,6 +55,8 @@ type Config struct {
 // Reconciler brings one Workspace at a time in line.
 type Reconciler struct {
 	Config
+	// written keeps passes from deciding on what this process has changed already.
+	written status.Written
 }
 
 // Reconcile is one pass: observe, decide, act, record.
@@ -62,7 +66,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch {
 	case apierrors.IsNotFound(err):
 		r.Drift.forget(request.NamespacedName)
+		r.written.Behind(request.NamespacedName)
 		return ctrl.Result{}, nil
+	case errors.Is(err, errBehind):
+		return ctrl.Result{RequeueAfter: stalePause}, nil
 	case errors.As(err, &t):
 		return r.recordTrouble(ctx, seen.Workspace, t)
 	case err != nil:
@@ -116,11 +123,12 @@ func (r *Reconciler) decide(ctx context.Context, seen *observation) (lifecycle.D
 func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle.Decision) error {
 	w := seen.Workspace.DeepCopy()
 	switch d.Action {
+	case lifecycle.ActWait:
+		return nil
 	case lifecycle.ActAddFinalizer:
-		return status.PatchFinalizers(ctx, r.Client, w, append(slices.Clone(w.Finalizers), v1alpha1.FinalizerWorkspace))
+		return r.setFinalizers(ctx, w, withFinalizers(w.Finalizers))
 	case lifecycle.ActRemoveFinalizer:
-		left := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerWorkspace })
-		return status.PatchFinalizers(ctx, r.Client, w, left)
+		return r.setFinalizers(ctx, w, slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerWorkspace }))
 	case lifecycle.ActRemoveApproval:
 		return r.removeCommand(ctx, w, d, v1alpha1.ReasonApprovalVoid, v1alpha1.AnnotationApproved, v1alpha1.AnnotationApprovedBy)
 	case lifecycle.ActRemoveCancel:
@@ -141,11 +149,32 @@ func (r *Reconciler) carryOut(ctx context.Context, seen observation, d lifecycle
 	return r.record(ctx, seen, d, lifecycle.Outcome{Kind: lifecycle.OutcomeDone})
 }
 
+// withFinalizers adds ours, and the runner's with it: it would come a moment later, when the runner is asked for the first plan, and get
+// between that and its record. The runner alone removes it.
+func withFinalizers(present []string) []string {
+	all := slices.Clone(present)
+	for _, name := range []string{v1alpha1.FinalizerWorkspace, v1alpha1.FinalizerRunner} {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func (r *Reconciler) setFinalizers(ctx context.Context, w *v1alpha1.Workspace, finalizers []string) error {
+	if err := status.PatchFinalizers(ctx, r.Client, w, finalizers); err != nil {
+		return err
+	}
+	r.written.Note(client.ObjectKeyFromObject(w), w)
+	return nil
+}
+
 // removeCommand removes what a person wrote, and says why if it did nothing.
 func (r *Reconciler) removeCommand(ctx context.Context, w *v1alpha1.Workspace, d lifecycle.Decision, void v1alpha1.Reason, annotations ...string) error {
 	if err := status.PatchAnnotations(ctx, r.Client, w, nil, annotations); err != nil {
 		return err
 	}
+	r.written.Note(client.ObjectKeyFromObject(w), w)
 	if d.Void != "" {
 		r.event(w, corev1.EventTypeWarning, void, d.Action, d.Void)
 	}
@@ -181,9 +210,10 @@ func (r *Reconciler) recorded(ctx context.Context, seen observation, d lifecycle
 	if err := status.PatchStatus(ctx, r.Client, seen.Workspace, after); err != nil {
 		return nil, err
 	}
+	r.written.Note(client.ObjectKeyFromObject(after), after)
 	r.announce(seen.Workspace, &next, d)
 	r.Metrics.count(&seen.Workspace.Status, &next)
-	if d.Action == lifecycle.ActRecordPlanned {
+	if d.PlanEnded {
 		r.Metrics.planEnded(next.Run.ID, r.Clock.Now())
 	}
 	return after, nil

@@ -53,6 +53,7 @@ func (r *Reconciler) recordTrouble(ctx context.Context, w *v1alpha1.Workspace, t
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.written.Note(client.ObjectKeyFromObject(after), after)
 	r.announce(w, &next, lifecycle.Decision{Action: lifecycle.ActNone})
 	if !t.isDown() {
 		return ctrl.Result{}, t

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -24,10 +25,32 @@ func Decide(s Snapshot) Decision {
 	return rest(s, "")
 }
 
-// finalizer comes before any run: a Workspace that can vanish would leave its run without anyone to answer for it.
+// finalizer comes before any run: a Workspace that can vanish would leave its run without anyone to answer for it. It comes after
+// the watcher's first word on a new Workspace, and before the grant: three writers at once would be in each other's way.
 func finalizer(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
-	missing := !slices.Contains(s.Workspace.Finalizers, v1alpha1.FinalizerWorkspace)
-	return Decision{Action: ActAddFinalizer}, missing
+	if slices.Contains(s.Workspace.Finalizers, v1alpha1.FinalizerWorkspace) {
+		return Decision{}, false
+	}
+	if left := newFor(s, watcherPatience); left > 0 && v1alpha1.DetectedRevision(s.Workspace) == "" {
+		return Decision{Action: ActWait, Requeue: left}, true
+	}
+	return Decision{Action: ActAddFinalizer}, true
+}
+
+const (
+	// watcherPatience is how long a new Workspace waits for the watcher's first word. The watcher writes at once where it knows the remote.
+	watcherPatience = time.Second
+	// grantPatience is how long a new Workspace waits for a standing grant before it says that it has none.
+	grantPatience = 3 * time.Second
+)
+
+// newFor is how much longer the Workspace is younger than patience; clocks that differ make it old.
+func newFor(s Snapshot, patience time.Duration) time.Duration {
+	age := s.Now.Sub(s.Workspace.CreationTimestamp.Time)
+	if age < 0 {
+		return 0
+	}
+	return max(0, patience-age)
 }
 
 // litter removes an approval that was used or that approves nothing, so that it never meets a later plan. What says by whom

@@ -13,6 +13,8 @@ type Action string
 const (
 	// ActNone records status, if it differs.
 	ActNone Action = "None"
+	// ActWait writes nothing at all: what another service is about to write comes first, as a rule within a moment.
+	ActWait Action = "Wait"
 	// ActAddFinalizer adds the workspace finalizer; before it is there no run is recorded.
 	ActAddFinalizer Action = "AddFinalizer"
 	// ActRemoveFinalizer lets a deleted Workspace go.
@@ -49,8 +51,9 @@ type Decision struct {
 	Run *v1alpha1.WorkspaceRun
 	// End says why Run ends, where it does.
 	End *End
-	// Drift as ActRecordPlanned records it.
-	Drift *v1alpha1.Drift
+	// PlanEnded is whether this records what the plan found, with Drift.
+	PlanEnded bool
+	Drift     *v1alpha1.Drift
 	// Phase, Reason and Message as they are recorded when the action succeeds.
 	Phase   v1alpha1.Phase
 	Reason  v1alpha1.Reason

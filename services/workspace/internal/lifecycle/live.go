@@ -93,7 +93,7 @@ func planned(s Snapshot, view *RunView) Decision {
 	next.Changes = &changes
 	next.Warnings = view.Plan.Warnings
 	return Decision{
-		Action: ActRecordPlanned, Run: next, Drift: drifted(next, view.Plan, s),
+		Action: ActRecordPlanned, Run: next, PlanEnded: true, Drift: drifted(next, view.Plan, s),
 		Phase: v1alpha1.PhasePlanned, Reason: v1alpha1.ReasonPlanSucceeded, Message: "the plan of " + short(run.Revision) + " succeeded",
 	}
 }

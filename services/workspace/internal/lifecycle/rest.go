@@ -22,6 +22,9 @@ func grant(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 	if g, ok := granted(s); ok && permitsPlan(g) {
 		return Decision{}, false
 	}
+	if left := newFor(s, grantPatience); left > 0 && s.ProjectFound && !s.Ordered && s.Workspace.Status.Phase == "" {
+		return Decision{Action: ActWait, Requeue: left}, true
+	}
 	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePending}
 	d.Reason, d.Message = withoutGrant(s)
 	return d, true

@@ -65,14 +65,15 @@ func recordDone(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	if d.Run != nil {
 		st.Run = d.Run.DeepCopy()
 	}
+	if d.PlanEnded {
+		st.Drift = d.Drift
+	}
 	switch {
 	case d.Action == ActRecordRun && d.Run.Request != "":
 		st.HandledRequest = d.Run.Request
 	case d.Action == ActRequestApply && d.Approved:
 		by := or(s.Workspace.Annotations[v1alpha1.AnnotationApprovedBy], v1alpha1.UnknownApprover)
 		st.Approval = &v1alpha1.Approval{RunID: d.Run.ID, By: by, At: stamp(s)}
-	case d.Action == ActRecordPlanned:
-		st.Drift = d.Drift
 	case d.End != nil:
 		recordEnd(st, s, d)
 	}
