@@ -9,7 +9,7 @@ type Want struct {
 	// revision is the commit it knows of, empty while none was detected.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// fingerprint of the inputs other than the commit.
+	// fingerprint of the inputs other than the commit: that of the spec, a hyphen, and that of the variables, which is empty while they cannot be known.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// since is when it began to want this.

@@ -1,6 +1,8 @@
 package progression
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"magosproject.io/api/v1alpha1"
@@ -95,13 +97,20 @@ func wantsAtPin(m *v1alpha1.Workspace) bool {
 }
 
 // wantsCommit reports whether all that m wants is another commit than the applied one, or a further attempt at one. A want for the
-// applied commit itself is more: a run that was given up, or failed, and is owed.
+// applied commit itself is more: a run that was given up, or failed, and is owed. So is one of other inputs, of which the trigger
+// names the commit alone where both have changed.
 func wantsCommit(m *v1alpha1.Workspace) bool {
 	want, a := m.Status.Wants, m.Status.Applied
-	if want == nil || a == nil || want.Revision == a.Revision {
+	if want == nil || a == nil || want.Revision == a.Revision || !sameInputs(want.Fingerprint, a.Fingerprint) {
 		return false
 	}
 	return want.Trigger == v1alpha1.TriggerRevision || want.Trigger == v1alpha1.TriggerRetry
+}
+
+// sameInputs reports whether what is wanted differs in its commit at most from what is applied. Variables that cannot be known yet, for which
+// the fingerprint has nothing behind its hyphen, count as those that are applied, as they do for the want itself.
+func sameInputs(wanted, applied string) bool {
+	return wanted == applied || wanted == "" || strings.HasSuffix(wanted, "-") && strings.HasPrefix(applied, wanted)
 }
 
 // wantsRun reports whether m wants something that a pass brings. A run that began under an earlier grant and

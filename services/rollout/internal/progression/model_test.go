@@ -35,6 +35,7 @@ type simRun struct {
 	pass    uint8
 	rev     uint8
 	attempt uint8
+	vars    uint8
 }
 
 type simGrant struct {
@@ -46,6 +47,7 @@ type simGrant struct {
 
 type simMember struct {
 	appliedRev, appliedPass uint8
+	appliedVars             uint8
 	failedRev               uint8
 	drift                   bool
 	run                     simRun
@@ -56,7 +58,7 @@ type simMember struct {
 }
 
 // budget bounds what may still go wrong, and what people still do, so that the walk ends.
-type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries uint8 }
+type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries, rotations uint8 }
 
 // simConfig is what the spec says for as long as the walk lasts.
 type simConfig struct {
@@ -106,6 +108,7 @@ type simCommand struct{ pass, step uint8 }
 
 type simState struct {
 	head, detected uint8
+	vars           uint8 // the version of the variables that all members share
 	rollout        bool
 	passState      v1alpha1.RolloutPhase // "" none, Progressing, Succeeded (ended)
 	result         v1alpha1.PassResult
@@ -189,6 +192,7 @@ func (s *simState) workspace(i int) *v1alpha1.Workspace {
 	m := member(fmt.Sprintf("w%d", i), fmt.Sprint(stepOf(i)), detected(commitName(s.detected)))
 	if sim.appliedRev > 0 {
 		applied(commitName(sim.appliedRev), passName(sim.appliedPass))(m)
+		m.Status.Applied.Fingerprint = fingerprint(sim.appliedVars)
 	}
 	if sim.run.phase != "" {
 		trigger := v1alpha1.TriggerRevision
@@ -204,9 +208,8 @@ func (s *simState) workspace(i int) *v1alpha1.Workspace {
 	if g := sim.grant; g.scope != "" {
 		maps.Copy(m.Annotations, v1alpha1.Grant{Scope: g.scope, Pass: passName(g.pass), Revision: commitName(g.rev), For: v1alpha1.GrantSubject(m), Attempt: int32(g.attempt)}.Annotations())
 	}
-	if trigger := s.wants(i); trigger != "" {
-		wants(trigger)(m)
-		m.Status.Wants.Revision = commitName(s.target(i))
+	if trigger, rev := s.wants(i); trigger != "" {
+		m.Status.Wants = &v1alpha1.Want{Trigger: trigger, Revision: commitName(rev), Fingerprint: fingerprint(s.vars)}
 	}
 	return m
 }
@@ -220,31 +223,6 @@ func (s *simState) grantOf(i int) simGrant {
 		return simGrant{}
 	}
 	return s.members[i].grant
-}
-
-// target is the commit that member i would run.
-func (s *simState) target(i int) uint8 {
-	if g := s.members[i].grant; g.rev > 0 && (g.pass != standingPass) && s.rollout {
-		return g.rev
-	}
-	return s.detected
-}
-
-func (s *simState) wants(i int) v1alpha1.Trigger {
-	sim := s.members[i]
-	switch target := s.target(i); {
-	case sim.run.phase != "" && !sim.run.phase.Terminal():
-		return ""
-	case sim.failedRev == target:
-		return v1alpha1.TriggerRetry
-	case sim.appliedRev == 0:
-		return v1alpha1.TriggerSpec
-	case sim.appliedRev != target:
-		return v1alpha1.TriggerRevision
-	case sim.drift:
-		return v1alpha1.TriggerDrift
-	}
-	return ""
 }
 
 func (s *simState) snapshot() Snapshot {
@@ -350,6 +328,7 @@ func (s *simState) revoke(d Decision) {
 
 // record takes over the status. When a new pass has begun, what belonged to the last one is old.
 func (s *simState) record(t *testing.T, d Decision) {
+	s.checkLeft(t, d)
 	if d.Rollout == nil {
 		return
 	}

@@ -123,7 +123,7 @@ func (s simState) workspaceMoves(t *testing.T, i int) []simState {
 	}
 	var moves []simState
 	end := func(next *simMember) {
-		next.appliedRev, next.failedRev, next.drift = m.run.rev, 0, false
+		next.appliedRev, next.appliedVars, next.failedRev, next.drift = m.run.rev, m.run.vars, 0, false
 		if !m.run.drift {
 			next.appliedPass = m.run.pass
 		}
@@ -151,20 +151,11 @@ func (s simState) workspaceMoves(t *testing.T, i int) []simState {
 	case v1alpha1.RunApplying:
 		moves = append(moves, with(func(_ *simState, n *simMember) { end(n) }))
 	default:
-		trigger := s.wants(i)
-		mayDrift := trigger == v1alpha1.TriggerDrift && g.scope == v1alpha1.ScopeDrift && g.rev == m.appliedRev
-		mayRun := trigger != "" && g.scope == v1alpha1.ScopeRun
-		if mayDrift || mayRun {
-			rev := g.rev
-			if rev == 0 {
-				rev = s.detected
+		if next, does := s.begins(i, g); does {
+			if s.rollout && !next.drift && g.pass == thisPass {
+				s.checkEarlierSteps(t, i, next.rev)
 			}
-			if s.rollout && mayRun && trigger != v1alpha1.TriggerDrift && g.pass == thisPass {
-				s.checkEarlierSteps(t, i, rev)
-			}
-			moves = append(moves, with(func(_ *simState, n *simMember) {
-				n.run = simRun{phase: v1alpha1.RunPlanning, drift: trigger == v1alpha1.TriggerDrift, pass: g.pass, rev: rev, attempt: g.attempt}
-			}))
+			moves = append(moves, with(func(_ *simState, n *simMember) { n.run = next }))
 		}
 	}
 	return moves
@@ -180,6 +171,9 @@ func (s simState) mishaps() []simState {
 	}
 	if s.left.pushes > 0 && s.head < simCommitMax {
 		add(func(n *simState) { n.head++; n.left.pushes-- })
+	}
+	if s.left.rotations > 0 {
+		add(func(n *simState) { n.vars++; n.left.rotations-- })
 	}
 	if s.left.toggles > 0 {
 		add(func(n *simState) {
@@ -205,7 +199,7 @@ func (s simState) mishaps() []simState {
 				n.members[i].run.phase, n.members[i].failedRev = v1alpha1.RunFailed, m.run.rev
 			})
 		}
-		if s.left.drifts > 0 && s.wants(i) == "" && m.appliedRev > 0 && (m.run.phase == "" || m.run.phase.Terminal()) {
+		if wanted, _ := s.wants(i); s.left.drifts > 0 && wanted == "" && m.appliedRev > 0 && (m.run.phase == "" || m.run.phase.Terminal()) {
 			add(func(n *simState) { n.left.drifts--; n.members[i].drift = true })
 		}
 	}
@@ -284,7 +278,7 @@ func (s simState) canonical() simState {
 func (s simState) settled() bool {
 	for _, i := range s.all() {
 		m := s.members[i]
-		if m.appliedRev != s.head || m.drift || m.run.phase != "" && !m.run.phase.Terminal() {
+		if m.appliedRev != s.head || m.appliedVars != s.vars || m.drift || m.run.phase != "" && !m.run.phase.Terminal() {
 			return false
 		}
 	}
@@ -345,6 +339,8 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 		"failures abort":             {1, budget{pushes: 1, failures: 2}, simConfig{onFailure: v1alpha1.FailureAbort}},
 		"people abort and retry":     {1, budget{pushes: 1, failures: 1, aborts: 1, retries: 1}, simConfig{}},
 		"people pause and abort":     {1, budget{pushes: 1, pauses: 1, aborts: 1, drifts: 1}, simConfig{}},
+		"a rotation and a commit":    {1, budget{pushes: 1, rotations: 1}, simConfig{gate: 2}},
+		"rotations and drift":        {1, budget{rotations: 2, drifts: 1}, simConfig{}},
 		"an approval":                {1, budget{pushes: 1, failures: 1, drifts: 1}, simConfig{gate: 2}},
 		"a soak, failure, drift":     {1, budget{failures: 1, drifts: 1}, simConfig{soak: true}},
 		"a soak, a commit, a pause":  {1, budget{pushes: 1, pauses: 1}, simConfig{soak: true, gate: 2}},
