@@ -28,6 +28,8 @@ import (
 type figures struct {
 	PlanToApplyMS            *float64 `json:"plan_to_apply_ms,omitempty"`
 	PlanToApplySpreadMS      *float64 `json:"plan_to_apply_spread_ms,omitempty"`
+	PushToPlanningMS         *float64 `json:"push_to_planning_ms,omitempty"`
+	PushToPlanningSpreadMS   *float64 `json:"push_to_planning_spread_ms,omitempty"`
 	IdleRequestsPerMinute    *float64 `json:"idle_requests_per_minute,omitempty"`
 	ImageMBMax               *float64 `json:"image_mb_max,omitempty"`
 	RunImageMB               *float64 `json:"run_image_mb,omitempty"`
@@ -107,7 +109,7 @@ func takeDown(options up.Options) error {
 
 // pods measures the demo on a real node.
 func pods(ctx context.Context, out *figures) (err error) {
-	options := up.Options{Name: "bench", UnsafeNoFsync: true, Progress: os.Stderr}
+	options := up.Options{Name: "bench", UnsafeNoFsync: true, Progress: os.Stderr, Values: webhookValues}
 	defer func() {
 		if downErr := takeDown(options); err == nil {
 			err = downErr
@@ -134,6 +136,10 @@ func pods(ctx context.Context, out *figures) (err error) {
 		return err
 	}
 	out.PlanToApplyMS, out.PlanToApplySpreadMS = value(middle), value(spread)
+	if middle, spread, err = pushToPlanning(ctx, installation, c); err != nil {
+		return err
+	}
+	out.PushToPlanningMS, out.PushToPlanningSpreadMS = value(middle), value(spread)
 	if err := fill(ctx, c, 200); err != nil {
 		return err
 	}
