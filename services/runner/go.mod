@@ -3,6 +3,7 @@ module magosproject.io/services/runner
 go 1.26.0
 
 require (
+	golang.org/x/crypto v0.57.0
 	magosproject.io/api v0.0.0
 	magosproject.io/gen v0.0.0
 	magosproject.io/internal v0.0.0
@@ -48,7 +49,6 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/term v0.46.0 // indirect

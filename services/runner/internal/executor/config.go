@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"magosproject.io/services/runner/internal/executor/landlock"
 	"magosproject.io/services/runner/internal/executor/seal"
 	"magosproject.io/services/runner/internal/executor/toolchain"
 	"magosproject.io/services/runner/internal/runspec"
@@ -31,6 +32,8 @@ type Config struct {
 	Stdout, Stderr io.Writer
 	// Self starts magos-exec; git calls it for credentials.
 	Self string
+	// Landlock says whether the kernel can keep files from programs that are started.
+	Landlock bool
 	// Sites are asked for tools that are nowhere else.
 	Sites map[string]toolchain.Site
 	// Poll is how often a wait looks, Progress how often it says what it waits for.
@@ -54,6 +57,7 @@ func NewDefaultConfig() Config {
 			Repositories: runspec.RepositoriesDir, Credentials: runspec.CredentialsDir,
 		},
 		Self:        runspec.ExecutablePath,
+		Landlock:    landlock.Available(),
 		Sites:       toolchain.OfficialSites(),
 		Poll:        50 * time.Millisecond,
 		Progress:    30 * time.Second,

@@ -425,3 +425,15 @@ func TestAPartRefusesInstructionsThatAreNotIts(t *testing.T) {
 		}
 	}
 }
+
+func TestWhichToolsEvaluateSources(t *testing.T) {
+	for version, want := range map[string]bool{
+		"OpenTofu 1.7.9": false, "OpenTofu 1.8.0": true, "OpenTofu 1.12.6": true, "OpenTofu 2.0.0": true,
+		"Terraform 1.14.3": false, "Terraform 1.15.0-beta1": true, "Terraform 1.5.7": false, "OpenTofu x": true,
+	} {
+		engine, number, _ := strings.Cut(version, " ")
+		if got := evaluatesSources(engine, number); got != want {
+			t.Errorf("%s: %v", version, got)
+		}
+	}
+}

@@ -29,6 +29,7 @@ const (
 	providerVersion = "0.14.2"
 	envRole         = "MAGOS_TEST_ROLE"
 	envRoot         = "MAGOS_TEST_ROOT"
+	envNoLandlock   = "MAGOS_TEST_NO_LANDLOCK"
 )
 
 func TestMain(m *testing.M) {
@@ -53,6 +54,7 @@ func playPart(role, root string) int {
 	}
 	cfg.Self = os.Args[0]
 	cfg.Sites = nil
+	cfg.Landlock = cfg.Landlock && os.Getenv(envNoLandlock) == ""
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "MAGOS_TEST_") {
 			cfg.Environment = append(cfg.Environment, entry)

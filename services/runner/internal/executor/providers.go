@@ -75,9 +75,13 @@ func (c *container) initialize(ctx context.Context, tool, module, installation s
 		// Nothing pins a checksum, so the cache, which only keeper writes, is as good as a download.
 		env = append(env, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=1")
 	}
+	confine, err := c.hideCredentials(module)
+	if err != nil {
+		return err
+	}
 	out := newToolOutput(c.cfg.Stdout, c.git.Forms())
 	err = c.group.Run(ctx, process.Command{
-		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Output: out,
+		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Output: out, Confine: confine,
 	}, 10*time.Second)
 	out.end()
 	if err == nil {

@@ -26,7 +26,7 @@ import (
 type Config struct {
 	// Secrets is the folder of the mounted repository Secrets; it need not exist.
 	Secrets string
-	// Memory is an empty folder in memory that only this container has. The socket and ssh keys lie there.
+	// Memory is an empty folder in memory that only this container has. The sockets and known hosts lie there.
 	Memory string
 	// Client asks the API of GitHub Apps.
 	Client *http.Client
@@ -43,13 +43,15 @@ type Agent struct {
 	mutex  sync.Mutex
 	notes  []string
 	warned map[string]bool
+	// keys are the sockets at which ssh gets signatures, by their names.
+	keys map[string]net.Listener
 	// handed are the secret values that were given out or may be, to be masked in whatever is printed.
 	handed map[string]bool
 }
 
 // Start starts an Agent.
 func Start(cfg Config) (*Agent, error) {
-	a := &Agent{cfg: cfg, tokens: githubapp.NewTokens(cfg.Client, time.Now), warned: map[string]bool{}, handed: map[string]bool{}}
+	a := &Agent{cfg: cfg, tokens: githubapp.NewTokens(cfg.Client, time.Now), warned: map[string]bool{}, handed: map[string]bool{}, keys: map[string]net.Listener{}}
 	if _, err := a.set(); err != nil {
 		return nil, err
 	}
@@ -66,7 +68,13 @@ func Start(cfg Config) (*Agent, error) {
 
 // Close ends the agent and removes what it laid out. Questions that are being answered are waited for.
 func (a *Agent) Close() error {
+	// With it no question is answered any more that could open a socket of a key.
 	err := a.listener.Close()
+	a.mutex.Lock()
+	for _, listener := range a.keys {
+		err = errors.Join(err, listener.Close())
+	}
+	a.mutex.Unlock()
 	a.stopped.Wait()
 	entries, listErr := os.ReadDir(a.cfg.Memory)
 	err = errors.Join(err, listErr)
@@ -183,27 +191,6 @@ func (a *Agent) login(ctx context.Context, c *repocreds.Credential) answer {
 	return answer{}
 }
 
-// key puts the key where ssh can read it: a file in memory with the mode that ssh insists on.
-func (a *Agent) key(c *repocreds.Credential) answer {
-	if c.SSH == nil {
-		return answer{}
-	}
-	given := answer{Secret: c.Secret}
-	var err error
-	if given.Identity, err = a.keep("key", c.SSH.PrivateKey); err == nil && !c.Unverified() {
-		given.KnownHosts, err = a.keep("hosts", c.SSH.KnownHosts)
-	}
-	if err != nil {
-		a.note(err.Error())
-		return answer{Error: err.Error()}
-	}
-	if c.Unverified() && a.once(c.Secret) {
-		a.cfg.Log.Warn("host keys are not verified: anybody on the way could pose as the server", "secret", c.Secret,
-			"remedy", "add the key "+repocreds.KeyKnownHosts+" to the Secret")
-	}
-	return given
-}
-
 // keep writes a file that is named by its content, so that a rotation never changes one that ssh is about to read.
 func (a *Agent) keep(kind string, content []byte) (string, error) {
 	sum := sha256.Sum256(content)
@@ -213,11 +200,11 @@ func (a *Agent) keep(kind string, content []byte) (string, error) {
 	}
 	file, err := os.CreateTemp(a.cfg.Memory, ".new-")
 	if err != nil {
-		return "", fmt.Errorf("laying out an ssh key: %w", err)
+		return "", fmt.Errorf("laying out known hosts: %w", err)
 	}
 	_, err = file.Write(content)
 	if err := errors.Join(err, file.Close(), os.Rename(file.Name(), name)); err != nil {
-		return "", fmt.Errorf("laying out an ssh key: %w", err)
+		return "", fmt.Errorf("laying out known hosts: %w", err)
 	}
 	return name, nil
 }

@@ -2,14 +2,20 @@ package gitauth
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/repocreds"
@@ -171,22 +177,46 @@ func TestArgumentsOfSSHAreReadAsGitWritesThem(t *testing.T) {
 	}
 }
 
-// The key file has to be one that ssh accepts, and the words for the label those of the API.
-func TestAnSSHKeyLiesInMemoryForItsOwnerAlone(t *testing.T) {
+// A tool that fetches modules can read files. ssh can do without the key: it gets signatures. The words for the label are those of the API.
+func TestAnSSHKeyLiesInNoFile(t *testing.T) {
 	if labelKey != v1alpha1.LabelSecretType || labelValue != v1alpha1.SecretTypeRepository {
 		t.Errorf("the label is %s=%s", v1alpha1.LabelSecretType, v1alpha1.SecretTypeRepository)
 	}
 	a, cfg, log := start(t, nil)
-	given := a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: []byte("key\n")}})
-	info, err := os.Stat(given.Identity)
-	if err != nil || info.Mode().Perm() != 0o600 || filepath.Dir(given.Identity) != cfg.Memory || given.KnownHosts != "" {
-		t.Errorf("%+v, %v, %v", given, info, err)
+	public, private, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	block, err := ssh.MarshalPrivateKey(private, "")
+	must(t, err)
+	key := pem.EncodeToMemory(block)
+	given := a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: key}})
+	if filepath.Dir(given.Agent) != cfg.Memory || given.KnownHosts != "" || given.Error != "" {
+		t.Fatalf("%+v", given)
 	}
-	a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: []byte("key\n")}})
+	connection, err := net.Dial("unix", given.Agent)
+	must(t, err)
+	client := agent.NewClient(connection)
+	want, err := ssh.NewPublicKey(public)
+	must(t, err)
+	signature, err := client.Sign(want, []byte("data"))
+	if err != nil || want.Verify([]byte("data"), signature) != nil {
+		t.Errorf("signed %v, %v", signature, err)
+	}
+	if err := client.RemoveAll(); err == nil {
+		t.Error("the key can be taken away")
+	}
+	must(t, connection.Close())
+	entries, err := os.ReadDir(cfg.Memory)
+	must(t, err)
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			t.Errorf("the file %s was laid out", entry.Name())
+		}
+	}
+	a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: key}})
 	if n := strings.Count(log.String(), "host keys are not verified"); n != 1 {
 		t.Errorf("warned %d times: %s", n, log)
 	}
-	given = a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: []byte("key\n"), KnownHosts: []byte("h ssh-ed25519 x\n")}})
+	given = a.key(&repocreds.Credential{Secret: "s", SSH: &repocreds.SSH{PrivateKey: key, KnownHosts: []byte("h ssh-ed25519 x\n")}})
 	if data, err := os.ReadFile(given.KnownHosts); err != nil || string(data) != "h ssh-ed25519 x\n" {
 		t.Errorf("known hosts: %q, %v", data, err)
 	}

@@ -34,10 +34,11 @@ type answer struct {
 	// Username and Password answer opLogin; empty where there are none.
 	Username string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
-	// Secret answers opKey, with the file of the key and that of the known hosts, which is empty when hosts are not verified.
+	// Secret answers opKey, with the socket of an ssh agent that has the key and the file of the known hosts, which is empty when
+	// hosts are not verified.
 	// All are empty where there is no key.
 	Secret     string `json:"secret,omitempty"`
-	Identity   string `json:"identity,omitempty"`
+	Agent      string `json:"agent,omitempty"`
 	KnownHosts string `json:"knownHosts,omitempty"`
 	// Error says why there is no answer although there should be one.
 	Error string `json:"error,omitempty"`

@@ -160,17 +160,17 @@ func sshArguments(t target, a answer, log string) []string {
 		// What ssh says goes to a file, at a level that names the host's key.
 		"-F", os.DevNull, "-E", log, "-o", "LogLevel=DEBUG1", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30",
 		"-o", "GlobalKnownHostsFile=" + os.DevNull, "-o", "UpdateHostKeys=no", "-o", "CheckHostIP=no",
-		"-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none", "-o", "ClearAllForwardings=yes", "-T",
+		"-o", "IdentityFile=none", "-o", "ClearAllForwardings=yes", "-T",
 	}
 	if a.KnownHosts != "" {
 		args = append(args, "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+a.KnownHosts)
 	} else {
 		args = append(args, "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile="+os.DevNull)
 	}
-	if a.Identity != "" {
-		args = append(args, "-i", a.Identity)
+	if a.Agent != "" {
+		args = append(args, "-o", "IdentityAgent="+a.Agent)
 	} else {
-		args = append(args, "-o", "IdentityFile=none")
+		args = append(args, "-o", "IdentityAgent=none")
 	}
 	if t.port != "" {
 		args = append(args, "-p", t.port)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +31,9 @@ type Command struct {
 	Stdout io.Writer
 	// Files are inherited as descriptors 3 and on.
 	Files []*os.File
+	// Confine, if set, is called on the thread that starts the program and is not used for anything else afterwards: what
+	// it gives up for that thread, the program has not got. An error keeps the program from starting.
+	Confine func() error
 }
 
 // drainTime is how long output is still read after the program has ended: what it started may hold the pipe for ever.
@@ -61,7 +65,7 @@ func (g *Group) Run(ctx context.Context, c Command, grace time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.Path, err)
 	}
-	err = g.start(cmd)
+	err = g.startConfined(cmd, c.Confine)
 	pipes.started()
 	if err != nil {
 		pipes.finish(0)
@@ -86,6 +90,23 @@ func (g *Group) Run(ctx context.Context, c Command, grace time.Duration) error {
 	g.forget(cmd)
 	pipes.finish(drainTime)
 	return outcome(c.Path, cmd, err, interrupted)
+}
+
+func (g *Group) startConfined(cmd *exec.Cmd, confine func() error) error {
+	if confine == nil {
+		return g.start(cmd)
+	}
+	started := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with the goroutine.
+		runtime.LockOSThread()
+		err := confine()
+		if err == nil {
+			err = g.start(cmd)
+		}
+		started <- err
+	}()
+	return <-started
 }
 
 func outcome(program string, cmd *exec.Cmd, err error, interrupted bool) error {

@@ -27,9 +27,24 @@ type Declared map[string]Declaration
 // Declarations reads the module in the folder module of the checkout as engine, Terraform or OpenTofu, does. A file that
 // cannot be parsed is left to the tool, which says so better; what it declares is not found then.
 func Declarations(checkout *os.Root, module, engine string) (Declared, error) {
+	declared := Declared{}
+	err := eachFile(checkout, module, engine, func(_ string, file *hcl.File, _ hcl.Diagnostics) error {
+		if file != nil {
+			declared.add(file.Body)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return declared, nil
+}
+
+// eachFile calls do for every file of a module's configuration, with what the parser found wrong in it.
+func eachFile(checkout *os.Root, module, engine string, do func(name string, file *hcl.File, wrong hcl.Diagnostics) error) error {
 	entries, err := fs.ReadDir(checkout.FS(), module)
 	if err != nil {
-		return nil, fmt.Errorf("listing the module: %w", err)
+		return fmt.Errorf("listing the module: %w", err)
 	}
 	var names []string
 	for _, entry := range entries {
@@ -37,22 +52,22 @@ func Declarations(checkout *os.Root, module, engine string) (Declared, error) {
 			names = append(names, entry.Name())
 		}
 	}
-	declared := Declared{}
 	parser := hclparse.NewParser()
 	for _, name := range configFiles(names, engine) {
 		data, err := checkout.ReadFile(path.Join(module, name))
 		if err != nil {
-			return nil, fmt.Errorf("reading the module: %w", err)
+			return fmt.Errorf("reading the module: %w", err)
 		}
 		parse := parser.ParseHCL
 		if strings.HasSuffix(name, ".json") {
 			parse = parser.ParseJSON
 		}
-		if file, _ := parse(data, name); file != nil {
-			declared.add(file.Body)
+		file, wrong := parse(data, name)
+		if err := do(path.Join(module, name), file, wrong); err != nil {
+			return err
 		}
 	}
-	return declared, nil
+	return nil
 }
 
 func (d Declared) add(body hcl.Body) {
