@@ -1138,9 +1138,12 @@ func (x *WatchRunsResponse) GetRun() *Run {
 type CancelRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The run and phase.
-	Key           *RunKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Key *RunKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// A pod of which a container has run goes on, and the state that is returned is RUNNING: for callers that give up what has not
+	// started, and may have heard too late that it has. False ends the pod as well.
+	OnlyIfNotStarted bool `protobuf:"varint,2,opt,name=only_if_not_started,json=onlyIfNotStarted,proto3" json:"only_if_not_started,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *CancelRunRequest) Reset() {
@@ -1178,6 +1181,13 @@ func (x *CancelRunRequest) GetKey() *RunKey {
 		return x.Key
 	}
 	return nil
+}
+
+func (x *CancelRunRequest) GetOnlyIfNotStarted() bool {
+	if x != nil {
+		return x.OnlyIfNotStarted
+	}
+	return false
 }
 
 // CancelRunResponse has the state after the request; a pod that was asked to end is RUNNING until it has.
@@ -1758,9 +1768,10 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x10WatchRunsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"A\n" +
 	"\x11WatchRunsResponse\x12,\n" +
-	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"C\n" +
+	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"r\n" +
 	"\x10CancelRunRequest\x12/\n" +
-	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\"A\n" +
+	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x12-\n" +
+	"\x13only_if_not_started\x18\x02 \x01(\bR\x10onlyIfNotStarted\"A\n" +
 	"\x11CancelRunResponse\x12,\n" +
 	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"M\n" +
 	"\x0fListRunsRequest\x12\x1c\n" +

@@ -56,7 +56,7 @@ type RunnerServiceClient interface {
 	// Codes: INVALID_ARGUMENT.
 	WatchRuns(ctx context.Context, in *WatchRunsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRunsResponse], error)
 	// CancelRun ends one phase of a run. Where its Job does not exist it makes sure that it never will (state VOID). Where its pod lives, the pod
-	// is asked to end, and the tool gets one interrupt and its grace period.
+	// is asked to end, and the tool gets one interrupt and its grace period, unless the request is for what has not started only.
 	// May be called by: who has the verb cancel on the workspaces of the namespace.
 	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (the Workspace does not exist with this UID).
 	CancelRun(ctx context.Context, in *CancelRunRequest, opts ...grpc.CallOption) (*CancelRunResponse, error)
@@ -200,7 +200,7 @@ type RunnerServiceServer interface {
 	// Codes: INVALID_ARGUMENT.
 	WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error
 	// CancelRun ends one phase of a run. Where its Job does not exist it makes sure that it never will (state VOID). Where its pod lives, the pod
-	// is asked to end, and the tool gets one interrupt and its grace period.
+	// is asked to end, and the tool gets one interrupt and its grace period, unless the request is for what has not started only.
 	// May be called by: who has the verb cancel on the workspaces of the namespace.
 	// Idempotent. Codes: INVALID_ARGUMENT, NOT_FOUND (the Workspace does not exist with this UID).
 	CancelRun(context.Context, *CancelRunRequest) (*CancelRunResponse, error)

@@ -139,7 +139,7 @@ func TestStartRunAfterCancelRunCreatesNothingThatRuns(t *testing.T) {
 	w := newWorld(t)
 	run := w.runID("r1")
 	w.record(run, v1alpha1.RunPlanning, "")
-	got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key)
+	got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key, false)
 	w.must(err)
 	if got.State != execution.StateVoid {
 		t.Errorf("the tombstone is %s", got.State)
@@ -149,7 +149,7 @@ func TestStartRunAfterCancelRunCreatesNothingThatRuns(t *testing.T) {
 	if job := w.job(run, runspec.PhasePlan); !*job.Spec.Suspend || len(job.Spec.Template.Spec.SchedulingGates) == 0 {
 		t.Error("the tombstone could run")
 	}
-	if got, err = w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key); err != nil || got.State != execution.StateVoid {
+	if got, err = w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key, false); err != nil || got.State != execution.StateVoid {
 		t.Errorf("cancelled again: %v, %v", got.State, err)
 	}
 	w.startPlan(w.runID("r2"))
@@ -167,7 +167,7 @@ func TestCancelRunOvertakesAStartRunOnItsWay(t *testing.T) {
 				cancelled = true
 				plain := *w
 				plain.runner = admin
-				_, err := plain.runs().Cancel(ctx, w.request(run, runspec.PhasePlan, "").Key)
+				_, err := plain.runs().Cancel(ctx, w.request(run, runspec.PhasePlan, "").Key, false)
 				w.must(err)
 			}
 			return c.Create(ctx, obj, opts...)
@@ -201,7 +201,7 @@ func TestStartRunOvertakesACancelRunOnItsWay(t *testing.T) {
 			return c.Create(ctx, obj, opts...)
 		},
 	})
-	_, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key)
+	_, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key, false)
 	w.must(err)
 	job := w.job(run, runspec.PhasePlan)
 	if !*job.Spec.Suspend || !execution.IsVoid(job) {
@@ -213,7 +213,7 @@ func TestCancelOfAPendingRunHoldsTheNextUntilTheJobControllerKnows(t *testing.T)
 	w := newWorld(t)
 	one, two := w.runID("r1"), w.runID("r2")
 	pod := w.makePod(w.startPlan(one))
-	_, err := w.runs().Cancel(t.Context(), w.request(one, runspec.PhasePlan, "").Key)
+	_, err := w.runs().Cancel(t.Context(), w.request(one, runspec.PhasePlan, "").Key, false)
 	w.must(err)
 	if w.pod(pod.Name).DeletionTimestamp.IsZero() {
 		t.Error("the waiting pod was not deleted")
@@ -247,7 +247,7 @@ func TestCancelOfARunningRunGivesThePodItsGrace(t *testing.T) {
 	pod := w.makePod(w.startPlan(run))
 	w.kubelet(pod, corev1.PodRunning, running)
 	for range 2 {
-		got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key)
+		got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key, false)
 		w.must(err)
 		if got.State != execution.StateRunning {
 			t.Errorf("the run is %s", got.State)
@@ -261,6 +261,39 @@ func TestCancelOfARunningRunGivesThePodItsGrace(t *testing.T) {
 	w.must(w.settle())
 	if got := w.get(run, runspec.PhasePlan); got.State != execution.StateFailed || got.Reason != v1alpha1.ReasonInterrupted {
 		t.Errorf("the run is %s/%s", got.State, got.Reason)
+	}
+}
+
+// Who gives up an apply that had not started when it looked must not interrupt the one that has started since then.
+func TestLaw9GivingUpWhatHasNotStartedLeavesWhatHasAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		state func(string) corev1.ContainerState
+		want  execution.State
+		lives bool
+	}{
+		"its pod waits": {func(string) corev1.ContainerState {
+			return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+		}, execution.StatePending, false},
+		"its pod runs": {running, execution.StateRunning, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node()
+			run := w.runID("r1")
+			pod := w.runningApply(run)
+			w.kubelet(pod, corev1.PodRunning, c.state)
+			got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhaseApply, "").Key, true)
+			w.must(err)
+			if got.State != c.want {
+				t.Errorf("the answer is %s", got.State)
+			}
+			if lives := w.pod(pod.Name).DeletionTimestamp.IsZero(); lives != c.lives {
+				t.Errorf("the pod lives: %v", lives)
+			}
+			if voided := execution.IsVoid(w.job(run, runspec.PhaseApply)); voided == c.lives {
+				t.Errorf("the Job is void: %v", voided)
+			}
+		})
 	}
 }
 

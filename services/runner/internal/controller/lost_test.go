@@ -72,7 +72,7 @@ func TestLaw2AKubeletThatIsSlowToKill(t *testing.T) {
 	w.node()
 	run, next := w.runID("r1"), w.runID("r2")
 	pod := w.runningPlan(run)
-	_, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key)
+	_, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhasePlan, "").Key, false)
 	w.must(err)
 	for range 4 {
 		// Hours after the pod's grace its containers may still run: nobody has said that they do not.

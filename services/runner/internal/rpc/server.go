@@ -109,7 +109,7 @@ func (s *Server) GetRun(ctx context.Context, in *runnerv1alpha1.GetRunRequest) (
 
 // CancelRun ends one phase of a run.
 func (s *Server) CancelRun(ctx context.Context, in *runnerv1alpha1.CancelRunRequest) (*runnerv1alpha1.CancelRunResponse, error) {
-	run, err := s.Runs.Cancel(ctx, keyOf(in.GetKey()))
+	run, err := s.Runs.Cancel(ctx, keyOf(in.GetKey()), in.GetOnlyIfNotStarted())
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // Cancel ends one phase of a run. A Job that does not exist is made as a tombstone; one whose pod has not started is
-// voided; a pod that runs is asked to end. Errors are of package rpcerr.
-func (r *Runs) Cancel(ctx context.Context, key execution.Key) (run Run, err error) {
+// voided; a pod that runs is asked to end, or goes on with onlyIfNotStarted. Errors are of package rpcerr.
+func (r *Runs) Cancel(ctx context.Context, key execution.Key, onlyIfNotStarted bool) (run Run, err error) {
 	if err := invalid(execution.CheckKey(key)); err != nil {
 		return Run{}, err
 	}
@@ -26,7 +26,7 @@ func (r *Runs) Cancel(ctx context.Context, key execution.Key) (run Run, err erro
 		return Run{}, err
 	}
 	for range conflictTries {
-		run, err = r.cancel(ctx, ws, key)
+		run, err = r.cancel(ctx, ws, key, onlyIfNotStarted)
 		// AlreadyExists: the Job came into being between the look and the tombstone.
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
@@ -35,7 +35,7 @@ func (r *Runs) Cancel(ctx context.Context, key execution.Key) (run Run, err erro
 	return run, err
 }
 
-func (r *Runs) cancel(ctx context.Context, ws *v1alpha1.Workspace, key execution.Key) (Run, error) {
+func (r *Runs) cancel(ctx context.Context, ws *v1alpha1.Workspace, key execution.Key, onlyIfNotStarted bool) (Run, error) {
 	name := types.NamespacedName{Namespace: key.Namespace, Name: execution.JobName(key.RunID, key.Phase)}
 	job := &batchv1.Job{}
 	err := r.API.Get(ctx, name, job)
@@ -50,7 +50,7 @@ func (r *Runs) cancel(ctx context.Context, ws *v1alpha1.Workspace, key execution
 		return Run{}, err
 	}
 	j := execution.Judge(o)
-	if j.State.Terminal() {
+	if j.State.Terminal() || onlyIfNotStarted && j.State != execution.StatePending {
 		return r.describe(ctx, r.API, job)
 	}
 	if j.State == execution.StatePending && !execution.IsVoid(job) {

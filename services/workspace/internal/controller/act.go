@@ -140,11 +140,11 @@ func (r *Reconciler) startRun(ctx context.Context, request *runnerv1alpha1.Start
 	return err
 }
 
-// cancelRun makes sure that a half never starts, and returns what its answer makes of d.
+// cancelRun makes sure that a half never starts, or ends, and returns what its answer makes of d.
 func (r *Reconciler) cancelRun(ctx context.Context, seen observation, d lifecycle.Decision) (lifecycle.Decision, error) {
 	ctx, done := context.WithTimeout(ctx, runnerPatience)
 	defer done()
-	response, err := r.Runner.CancelRun(ctx, &runnerv1alpha1.CancelRunRequest{Key: keyOf(seen.Workspace, d.Run.ID, d.Half)})
+	response, err := r.Runner.CancelRun(ctx, &runnerv1alpha1.CancelRunRequest{Key: keyOf(seen.Workspace, d.Run.ID, d.Half), OnlyIfNotStarted: !d.Interrupts})
 	if err != nil {
 		return d, runnerTrouble(runnerv1alpha1.RunnerService_CancelRun_FullMethodName, err)
 	}

@@ -113,7 +113,7 @@ func TestACancelThatFindsALiveApplyLeavesIt(t *testing.T) {
 	if st := h.workspace().Status; err != nil || pause == 0 || st.Run.ID != id || st.Run.Phase != v1alpha1.RunApplying {
 		t.Fatalf("pause %s, error %v, run %+v", pause, err, st.Run)
 	}
-	if !slices.Contains(h.runner.Calls(), "CancelRun apply "+id) {
+	if !slices.Contains(h.runner.Calls(), "CancelRun, if not started, apply "+id) {
 		t.Fatalf("calls %v", h.runner.Calls())
 	}
 	h.runner.Succeed("apply "+id, false)

@@ -37,10 +37,10 @@ func giveUp(s Snapshot) Decision {
 	case run.Phase == v1alpha1.RunPlanned:
 		return ended
 	case !isAsked:
-		return cancel(Plan, ended)
+		return interrupt(Plan, ended)
 	case s.Run == nil:
 	case s.Run.State == RunPending || s.Run.State == RunRunning:
-		return cancel(half, ended)
+		return interrupt(half, ended)
 	case s.Run.State == RunVoid && run.LostAt == nil, s.Run.State == RunFailed && half == Plan:
 		return ended
 	}

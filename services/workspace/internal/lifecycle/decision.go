@@ -37,7 +37,7 @@ const (
 	// ActRecordEnd records a run as ended; nothing of it exists any more that could still start.
 	ActRecordEnd Action = "RecordEnd"
 	// ActCancelRun asks the runner to make sure that the half Half of the run never starts, and then records what
-	// Cancelled makes of the answer.
+	// Cancelled makes of the answer. A pod that runs goes on, unless Interrupts.
 	ActCancelRun Action = "CancelRun"
 )
 
@@ -47,6 +47,8 @@ type Decision struct {
 	Action Action
 	// Half that ActCancelRun is about.
 	Half Half
+	// Interrupts is whether ActCancelRun also ends a pod that runs.
+	Interrupts bool
 	// Run as it is recorded when the action succeeds; nil leaves it as it is.
 	Run *v1alpha1.WorkspaceRun
 	// End says why Run ends, where it does.

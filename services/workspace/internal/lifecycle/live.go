@@ -55,7 +55,7 @@ func followPlan(s Snapshot) Decision {
 		return pending(s, Plan, v1alpha1.PhasePending)
 	case RunRunning:
 		if makesWay(s) {
-			return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, whyMakesWay))
+			return interrupt(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, whyMakesWay))
 		}
 		return following(view, v1alpha1.PhasePlanning, v1alpha1.ReasonPlanRunning, "the plan of "+short(s.Workspace.Status.Run.Revision)+" runs")
 	case RunSucceeded:
@@ -210,9 +210,17 @@ func end(s Snapshot, phase v1alpha1.RunPhase, reason v1alpha1.Reason, message st
 }
 
 // cancel makes sure that a half of the run never starts before the run is recorded as ended: a StartRun that is still on
-// its way from an earlier leader must find a tombstone.
+// its way from an earlier leader must find a tombstone. What the pass has seen may be outdated, so a half that has started
+// all the same goes on, and the next pass follows it.
 func cancel(half Half, ended Decision) Decision {
 	ended.Action, ended.Half = ActCancelRun, half
+	return ended
+}
+
+// interrupt also ends a half that has started.
+func interrupt(half Half, ended Decision) Decision {
+	ended = cancel(half, ended)
+	ended.Interrupts = true
 	return ended
 }
 

@@ -31,6 +31,38 @@ func pendingApply(t *testing.T) (*world, string) {
 	return o, run.ID
 }
 
+// A pass that sees a half as pending may be late: whatever makes it give the half up, one that has started by then goes on.
+// Only a person's cancel ends it, and a drift plan for which somebody waits.
+func TestLaw9GivingUpWhatHasNotStartedLeavesWhatHasAlone(t *testing.T) {
+	for half, build := range map[Half]func(*testing.T) (*world, string){Plan: pendingPlan, Apply: pendingApply} {
+		for name, do := range map[string]func(*world){
+			"the spec is edited":    func(o *world) { o.w.Spec.Source.Path = "other"; o.w.Generation++ },
+			"a run is requested":    func(o *world) { o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "again" },
+			"it is suspended":       func(o *world) { o.w.Spec.Suspend = true; o.w.Generation++ },
+			"it is deleted":         func(o *world) { at := stamp(o.snapshot(o.w)); o.w.DeletionTimestamp = &at },
+			"its time is over":      func(o *world) { o.now = o.now.Add(StartDeadline) },
+			"its Job is not there":  func(o *world) { clear(o.jobs); o.w.Status.Run.ApplyStartedAt = nil },
+			"a person cancelled it": func(o *world) { at := stamp(o.snapshot(o.w)); o.w.Status.Run.CancelledAt = &at },
+		} {
+			o, id := build(t)
+			do(o)
+			o.touched = true
+			d := Decide(o.snapshot(o.w.DeepCopy()))
+			if d.Action != ActCancelRun {
+				t.Fatalf("%s: %s: %s", half, name, d.Action)
+			}
+			o.jobs[id+"/"+string(half)] = job{state: RunRunning}
+			o.cancelRun(d.Run.ID, d.Half, d.Interrupts)
+			if ended := o.jobs[id+"/"+string(half)].ending; ended != (name == "a person cancelled it") {
+				t.Errorf("%s: %s: the pod that runs is asked to end: %t", half, name, ended)
+			}
+			if after := Cancelled(o.snapshot(o.w), d, *o.view(id, half)); after.Action != ActNone || after.Run != nil {
+				t.Errorf("%s: %s: %s records %+v while its pod runs", half, name, after.Action, after.Run)
+			}
+		}
+	}
+}
+
 func TestLaw7WhatNeverStartedIsNoFailureAndHoldsNothingUp(t *testing.T) {
 	for half, build := range map[Half]func(*testing.T) (*world, string){Plan: pendingPlan, Apply: pendingApply} {
 		for name, c := range map[string]struct {

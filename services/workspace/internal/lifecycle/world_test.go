@@ -176,7 +176,7 @@ func (o *world) passOn(w *v1alpha1.Workspace, version int, f fault) error {
 		if f == lostBefore || f == startFailed {
 			return nil
 		}
-		o.cancelRun(d.Run.ID, d.Half)
+		o.cancelRun(d.Run.ID, d.Half, d.Interrupts)
 		if version != o.version {
 			// The tombstone that an outdated leader made hides a loss that nobody has recorded yet: nobody can tell any more.
 			delete(o.lost, d.Run.ID+"/"+string(d.Half))
@@ -279,11 +279,12 @@ func (o *world) startRun(c call) Outcome {
 }
 
 // cancelRun makes a tombstone at once. A Job takes its time: the Job controller has to take note, or the pod to end.
-func (o *world) cancelRun(id string, half Half) {
+func (o *world) cancelRun(id string, half Half, interrupts bool) {
 	key := id + "/" + string(half)
 	switch j, ok := o.jobs[key]; {
 	case !ok:
 		o.jobs[key] = job{state: RunVoid}
+	case j.state == RunRunning && !interrupts:
 	case j.live():
 		j.ending = true
 		o.jobs[key] = j

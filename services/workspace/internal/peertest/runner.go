@@ -243,7 +243,11 @@ func (r *Runner) GetRun(_ context.Context, request *runnerv1alpha1.GetRunRequest
 func (r *Runner) CancelRun(_ context.Context, request *runnerv1alpha1.CancelRunRequest) (*runnerv1alpha1.CancelRunResponse, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	after, before := r.enter("CancelRun", request.GetKey())
+	method := "CancelRun"
+	if request.GetOnlyIfNotStarted() {
+		method = "CancelRun, if not started,"
+	}
+	after, before := r.enter(method, request.GetKey())
 	if before != nil {
 		return nil, before
 	}
