@@ -365,6 +365,40 @@ func TestEarlierRunsAreRemovedButNotAStateThatCouldNotBeSaved(t *testing.T) {
 	}
 }
 
+// A volume that is full of what earlier runs left must not keep that from being removed.
+func TestEarlierRunsAreRemovedBeforeTheVolumeIsWritten(t *testing.T) {
+	c := newContainer(t)
+	put(t, c.cfg.Paths.pluginCache(), "a file where a folder should be")
+	put(t, filepath.Join(c.cfg.Paths.work("old"), "x"), "")
+	put(t, filepath.Join(c.cfg.Paths.work("run-1"), "x"), "")
+	if _, err := c.prepare(t.Context()); err == nil {
+		t.Fatal("the volume can be written")
+	}
+	for _, gone := range []string{filepath.Join(c.cfg.Paths.runs(), "old"), filepath.Join(c.cfg.Paths.work("run-1"), "x")} {
+		if _, err := os.Lstat(gone); !os.IsNotExist(err) {
+			t.Errorf("%s: %v", gone, err)
+		}
+	}
+}
+
+func TestWhatCannotBeSealedDoesNotStayOnTheVolume(t *testing.T) {
+	for name, left := range map[string]string{"no plan": "source/main.tf", "no plan that can be read": planName} {
+		c := newContainer(t)
+		c.cfg.SealLimits = NewDefaultConfig().SealLimits
+		put(t, filepath.Join(c.cfg.Paths.work("run-1"), left), "x")
+		must(t, os.MkdirAll(filepath.Join(c.cfg.Paths.work("run-1"), "source"), 0o755))
+		put(t, filepath.Join(c.cfg.Paths.sealed("run-1"), keptName, "x"), "x")
+		if _, err := c.sealOrClear(prepared{}); err == nil {
+			t.Fatalf("%s: sealed", name)
+		}
+		for _, folder := range []string{c.cfg.Paths.work("run-1"), c.cfg.Paths.sealed("run-1")} {
+			if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+				t.Errorf("%s: %s holds %v, %v", name, folder, entries, err)
+			}
+		}
+	}
+}
+
 // A full disk shows itself by an error of the kernel or by what a program prints; it outranks only what it may have caused.
 func TestAFullDiskIsNamed(t *testing.T) {
 	c := newContainer(t)

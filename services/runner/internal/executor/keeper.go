@@ -35,7 +35,7 @@ func (c *container) keep(ctx context.Context) ([]byte, error) {
 	if err := c.waitForEnd(ctx, runspec.ContainerTool, c.overtime(), nil); err != nil {
 		return nil, err
 	}
-	digest, err := c.seal(ready)
+	digest, err := c.sealOrClear(ready)
 	if err != nil {
 		return nil, orInterrupted(ctx, err)
 	}
@@ -57,10 +57,11 @@ func (c *container) keep(ctx context.Context) ([]byte, error) {
 
 // prepare fetches everything that planning needs and hands it over.
 func (c *container) prepare(ctx context.Context) (prepared, error) {
+	// First of all: on a full volume nothing can be written before what earlier runs left is gone.
+	c.pruneRuns()
 	if err := c.prepareStorage(); err != nil {
 		return prepared{}, err
 	}
-	c.pruneRuns()
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()
 	ready, err := c.fetchAll(ctx)

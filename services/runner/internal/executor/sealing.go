@@ -81,6 +81,18 @@ func writeNew(dir *beneath.Dir, name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
+// sealOrClear leaves nothing on the volume of a plan that could not be sealed: nobody can use it, and where the volume is
+// full it is the very thing that fills it.
+func (c *container) sealOrClear(ready prepared) (string, error) {
+	digest, err := c.seal(ready)
+	if err != nil {
+		if clearErr := c.clearRun(); clearErr != nil {
+			c.log.Warn("removing what could not be sealed", "error", clearErr)
+		}
+	}
+	return digest, err
+}
+
 // seal copies the plan and the working copy that belongs to it, with the providers that keeper itself chose, to where
 // only keeper writes, and returns the digest of all of it.
 func (c *container) seal(ready prepared) (string, error) {

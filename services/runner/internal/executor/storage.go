@@ -10,18 +10,26 @@ import (
 	"magosproject.io/services/runner/internal/runspec"
 )
 
-// prepareStorage proves that every folder keeper needs can be written, and empties those of this run.
+// prepareStorage empties the folders of this run, and proves that every folder keeper needs can be written.
 func (c *container) prepareStorage() error {
 	p, id := c.cfg.Paths, c.in.RunID
+	if err := c.clearRun(); err != nil {
+		return fail(runspec.ExitStorageNotWritable, reasonStorageNotWritable, err)
+	}
 	for _, folder := range []string{p.tools(), p.pluginCache(), p.runs(), p.work(id), p.sealed(id), p.claim(id), p.Signals, p.Shown, p.Scratch} {
 		if err := probe(folder); err != nil {
 			return failf(runspec.ExitStorageNotWritable, reasonStorageNotWritable,
 				"folder %s cannot be written by uid %d, gid %d: %w; look at the StorageClass and its support of fsGroup", folder, os.Getuid(), os.Getgid(), err)
 		}
 	}
-	for _, folder := range []string{p.work(id), p.sealed(id)} {
-		if err := empty(folder); err != nil {
-			return fail(runspec.ExitStorageNotWritable, reasonStorageNotWritable, err)
+	return nil
+}
+
+// clearRun empties the folders of this run that keeper fills. They are mounts of other containers, and stay.
+func (c *container) clearRun() error {
+	for _, folder := range []string{c.cfg.Paths.work(c.in.RunID), c.cfg.Paths.sealed(c.in.RunID)} {
+		if err := empty(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return nil
@@ -71,6 +79,9 @@ func removeTree(name string) error {
 // an apply could not save is kept for a person to fetch. A run that cannot be removed costs room, not correctness.
 func (c *container) pruneRuns() {
 	entries, err := os.ReadDir(c.cfg.Paths.runs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	if err != nil {
 		c.log.Warn("looking for earlier runs", "error", err)
 		return
