@@ -18,6 +18,7 @@ import (
 	"magosproject.io/internal/status"
 	"magosproject.io/services/runner/internal/execution"
 	"magosproject.io/services/runner/internal/runs"
+	"magosproject.io/services/runner/internal/runspec"
 )
 
 // Jobs keeps the result of each run's Job, and then lets its Pods, and a deleted Job, go.
@@ -41,6 +42,11 @@ func (c *Jobs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	action, judgement := execution.Next(o)
+	if action == execution.ActionReleaseJob {
+		if awaited, err := c.isAwaited(ctx, job); err != nil || awaited {
+			return reconcile.Result{RequeueAfter: awaitedRecheck}, err
+		}
+	}
 	if err := c.act(ctx, action, o, judgement); err != nil {
 		return decideAgain(err)
 	}
@@ -49,6 +55,27 @@ func (c *Jobs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 
 // conflictPause is how long a changed object may take to reach the cache.
 const conflictPause = 100 * time.Millisecond
+
+// awaitedRecheck is when to look again at a deleted Job whose result is still to be read.
+const awaitedRecheck = 5 * time.Second
+
+// isAwaited asks the API server whether the Workspace has still to learn from the Job how this phase of its run ended: without
+// it an apply that succeeded counts as lost.
+func (c *Jobs) isAwaited(ctx context.Context, job *batchv1.Job) (bool, error) {
+	key, _ := execution.KeyOf(job.Namespace, job.Labels)
+	ws := &v1alpha1.Workspace{}
+	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}
+	if err := c.Runs.API.Get(ctx, name, ws); apierrors.IsNotFound(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("reading workspace %s: %w", name, err)
+	}
+	run := ws.Status.Run
+	if string(ws.UID) != key.WorkspaceUID || settled(ws) || run.ID != key.RunID {
+		return false, nil
+	}
+	return run.Phase == v1alpha1.RunPlanning || run.Phase == v1alpha1.RunApplying && key.Phase == runspec.PhaseApply, nil
+}
 
 // decideAgain makes a conflict what it is: not a failure, but a reason to look at the object as it is now.
 func decideAgain(err error) (reconcile.Result, error) {

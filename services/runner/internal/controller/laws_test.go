@@ -264,39 +264,6 @@ func TestCancelOfARunningRunGivesThePodItsGrace(t *testing.T) {
 	}
 }
 
-// Who gives up an apply that had not started when it looked must not interrupt the one that has started since then.
-func TestLaw9GivingUpWhatHasNotStartedLeavesWhatHasAlone(t *testing.T) {
-	for name, c := range map[string]struct {
-		state func(string) corev1.ContainerState
-		want  execution.State
-		lives bool
-	}{
-		"its pod waits": {func(string) corev1.ContainerState {
-			return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
-		}, execution.StatePending, false},
-		"its pod runs": {running, execution.StateRunning, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.node()
-			run := w.runID("r1")
-			pod := w.runningApply(run)
-			w.kubelet(pod, corev1.PodRunning, c.state)
-			got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhaseApply, "").Key, true)
-			w.must(err)
-			if got.State != c.want {
-				t.Errorf("the answer is %s", got.State)
-			}
-			if lives := w.pod(pod.Name).DeletionTimestamp.IsZero(); lives != c.lives {
-				t.Errorf("the pod lives: %v", lives)
-			}
-			if voided := execution.IsVoid(w.job(run, runspec.PhaseApply)); voided == c.lives {
-				t.Errorf("the Job is void: %v", voided)
-			}
-		})
-	}
-}
-
 func TestFinishedJobReadAgainByARestartedRunnerIsTheSame(t *testing.T) {
 	w := newWorld(t)
 	run := w.runID("r1")
@@ -353,6 +320,8 @@ func TestDeletedJobStaysUntilItsPodHasEnded(t *testing.T) {
 	w.must(w.settle())
 	w.job(run, runspec.PhasePlan)
 	w.kubelet(pod, corev1.PodSucceeded, exited(0, planned(run, digest)))
+	w.must(w.settle())
+	w.record(run, v1alpha1.RunPlanned, digest)
 	w.must(w.settle())
 	name := types.NamespacedName{Namespace: w.namespace, Name: job.Name}
 	if err := w.admin.Get(t.Context(), name, job); !apierrors.IsNotFound(err) {
@@ -416,9 +385,7 @@ func TestDeletingWorkspaceKeepsEverythingWhileItsRunLives(t *testing.T) {
 		t.Errorf("the volume has the owners %v, deleted %v", claim.OwnerReferences, claim.DeletionTimestamp)
 	}
 	// Somebody takes the workspace service's finalizer away: ours still holds.
-	ws := w.workspace()
-	ws.Finalizers = withoutFinalizer(ws.Finalizers, v1alpha1.FinalizerWorkspace)
-	w.must(w.admin.Update(t.Context(), ws))
+	w.letGo()
 	w.must(w.settle())
 	w.workspace()
 	w.job(run, runspec.PhasePlan)

@@ -94,6 +94,7 @@ func TestLaw2AVoidJobIsDeletedAndStandsForAWhile(t *testing.T) {
 			}
 			_, err = w.start(run, runspec.PhasePlan, "")
 			w.refused("a late StartRun", err, codes.FailedPrecondition, rpcerr.RunVoid)
+			w.record(run, v1alpha1.RunDiscarded, "")
 			w.later(execution.TombstoneAge)
 			name := types.NamespacedName{Namespace: w.namespace, Name: execution.JobName(run, runspec.PhasePlan)}
 			if err := w.admin.Get(t.Context(), name, &batchv1.Job{}); !apierrors.IsNotFound(err) {
@@ -114,5 +115,38 @@ func TestACancelledJobThatIsResumedIsSuspendedAgain(t *testing.T) {
 	w.must(w.settle())
 	if !*w.job(run, runspec.PhasePlan).Spec.Suspend {
 		t.Error("the Job may get a pod")
+	}
+}
+
+// Who gives up an apply that had not started when it looked must not interrupt the one that has started since then.
+func TestLaw9GivingUpWhatHasNotStartedLeavesWhatHasAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		state func(string) corev1.ContainerState
+		want  execution.State
+		lives bool
+	}{
+		"its pod waits": {func(string) corev1.ContainerState {
+			return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+		}, execution.StatePending, false},
+		"its pod runs": {running, execution.StateRunning, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node()
+			run := w.runID("r1")
+			pod := w.runningApply(run)
+			w.kubelet(pod, corev1.PodRunning, c.state)
+			got, err := w.runs().Cancel(t.Context(), w.request(run, runspec.PhaseApply, "").Key, true)
+			w.must(err)
+			if got.State != c.want {
+				t.Errorf("the answer is %s", got.State)
+			}
+			if lives := w.pod(pod.Name).DeletionTimestamp.IsZero(); lives != c.lives {
+				t.Errorf("the pod lives: %v", lives)
+			}
+			if voided := execution.IsVoid(w.job(run, runspec.PhaseApply)); voided == c.lives {
+				t.Errorf("the Job is void: %v", voided)
+			}
+		})
 	}
 }
