@@ -471,3 +471,31 @@ func TestWhichToolsEvaluateSources(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCacheOfProvidersStaysMarkedWhenItMayBeTorn(t *testing.T) {
+	ended := func(code int) error {
+		return fmt.Errorf("init: %w", &process.ExitError{Program: "tofu", Code: code, State: "x"})
+	}
+	for name, c := range map[string]struct {
+		outcome error
+		marked  bool
+	}{
+		"well":        {nil, false},
+		"a failure":   {ended(1), false},
+		"killed":      {ended(-1), true},
+		"full":        {fmt.Errorf("%w; it says:\nno space left on device", ended(1)), true},
+		"interrupted": {fmt.Errorf("init: %w", process.ErrInterrupted), true},
+	} {
+		container := newContainer(t)
+		must(t, os.MkdirAll(container.cfg.Paths.pluginCache(), 0o755))
+		must(t, container.openCache())
+		if err := container.closeCache(c.outcome); (err == nil) != (c.outcome == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		put(t, filepath.Join(container.cfg.Paths.pluginCache(), "host", "torn"), "")
+		must(t, container.openCache())
+		if _, err := os.Lstat(filepath.Join(container.cfg.Paths.pluginCache(), "host", "torn")); os.IsNotExist(err) != c.marked {
+			t.Errorf("%s: afterwards the next keeper finds %v", name, err)
+		}
+	}
+}

@@ -3,14 +3,12 @@
 package executor
 
 import (
-	"archive/zip"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -204,40 +202,6 @@ func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 		if result.tool.code != runspec.ExitPeerEnded || result.show.code != runspec.ExitPeerEnded {
 			t.Errorf("%s: tool ended with %d, show with %d", name, result.tool.code, result.show.code)
 		}
-	}
-}
-
-func TestAProviderMirrorWithoutTLSServes(t *testing.T) {
-	w := newWorkspace(t)
-	folder := filepath.Join(t.TempDir(), "providers", "registry.opentofu.org", "hashicorp", "time")
-	archive := fmt.Sprintf("terraform-provider-time_%s_%s_%s.zip", providerVersion, runtime.GOOS, runtime.GOARCH)
-	put(t, filepath.Join(folder, "index.json"), `{"versions":{"`+providerVersion+`":{}}}`)
-	put(t, filepath.Join(folder, providerVersion+".json"),
-		fmt.Sprintf(`{"archives":{"%s_%s":{"url":%q}}}`, runtime.GOOS, runtime.GOARCH, archive))
-	file, err := os.Create(filepath.Join(folder, archive))
-	must(t, err)
-	packed := zip.NewWriter(file)
-	header := &zip.FileHeader{Name: "terraform-provider-time_v" + providerVersion, Method: zip.Store}
-	header.SetMode(0o755)
-	inside, err := packed.CreateHeader(header)
-	must(t, err)
-	binary, err := os.Open(required(t, "MAGOS_TEST_TIME_PROVIDER"))
-	must(t, err)
-	_, err = io.Copy(inside, binary)
-	must(t, err)
-	must(t, packed.Close())
-	must(t, file.Close())
-	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(folder)))))))
-	defer server.Close()
-
-	p := w.newPlan(w.repo.Commit(map[string]string{"main.tf": w.backend() + withTime}), nil)
-	p.in.ProviderMirror = server.URL + "/providers"
-	record, _ := p.mustPlan()
-	server.Close()
-	p.mustApply(record.Digest)
-	// The next run takes the provider from the cache of the volume, also for a module without a lock file.
-	if _, resources := w.stateOf(); resources["time_static.now"] == nil {
-		t.Errorf("the state holds %v", resources)
 	}
 }
 

@@ -3,11 +3,18 @@
 package executor
 
 import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"magosproject.io/services/runner/internal/runspec"
 )
 
 // Without a mirror the tools look for providers in folders too, unless they are told where else to look.
@@ -45,5 +52,86 @@ resource "evil_thing" "x" {}
 				t.Errorf("the cache holds %v", left)
 			}
 		})
+	}
+}
+
+// serveMirror serves the time provider as a network mirror, packed.
+func serveMirror(t *testing.T) *httptest.Server {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "providers", "registry.opentofu.org", "hashicorp", "time")
+	archive := fmt.Sprintf("terraform-provider-time_%s_%s_%s.zip", providerVersion, runtime.GOOS, runtime.GOARCH)
+	put(t, filepath.Join(folder, "index.json"), `{"versions":{"`+providerVersion+`":{}}}`)
+	put(t, filepath.Join(folder, providerVersion+".json"),
+		fmt.Sprintf(`{"archives":{"%s_%s":{"url":%q}}}`, runtime.GOOS, runtime.GOARCH, archive))
+	file, err := os.Create(filepath.Join(folder, archive))
+	must(t, err)
+	packed := zip.NewWriter(file)
+	header := &zip.FileHeader{Name: "terraform-provider-time_v" + providerVersion, Method: zip.Store}
+	header.SetMode(0o755)
+	inside, err := packed.CreateHeader(header)
+	must(t, err)
+	binary, err := os.Open(required(t, "MAGOS_TEST_TIME_PROVIDER"))
+	must(t, err)
+	_, err = io.Copy(inside, binary)
+	must(t, err)
+	must(t, packed.Close())
+	must(t, file.Close())
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(folder)))))))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestAProviderMirrorWithoutTLSServes(t *testing.T) {
+	w, server := newWorkspace(t), serveMirror(t)
+	p := w.newPlan(w.repo.Commit(map[string]string{"main.tf": w.backend() + withTime}), nil)
+	p.in.ProviderMirror = server.URL + "/providers"
+	record, _ := p.mustPlan()
+	server.Close()
+	p.mustApply(record.Digest)
+	// The next run takes the provider from the cache of the volume, also for a module without a lock file.
+	if _, resources := w.stateOf(); resources["time_static.now"] == nil {
+		t.Errorf("the state holds %v", resources)
+	}
+}
+
+// A run that is killed while it installs a provider leaves a part of it in the cache of the volume.
+func TestATornProviderDoesNotBreakTheRunsToCome(t *testing.T) {
+	w, server := newWorkspace(t), serveMirror(t)
+	plan := func(files map[string]string) (runspec.Record, planned) {
+		t.Helper()
+		p := w.newPlan(w.repo.Commit(files), nil)
+		p.in.ProviderMirror = server.URL + "/providers"
+		return p.mustPlan()
+	}
+	cache := filepath.Join(w.root, "data", "plugin-cache")
+	mark := filepath.Join(cache, fillingMark)
+	tear := func() {
+		t.Helper()
+		found, err := filepath.Glob(filepath.Join(cache, "*", "*", "*", "*", "*", "terraform-provider-*"))
+		if must(t, err); len(found) != 1 {
+			t.Fatalf("the cache holds %v", found)
+		}
+		must(t, os.Truncate(found[0], 1000))
+	}
+	plan(map[string]string{"main.tf": w.backend() + withTime})
+	if _, err := os.Lstat(mark); !os.IsNotExist(err) {
+		t.Errorf("the mark is still there: %v", err)
+	}
+	lock, err := os.ReadFile(filepath.Join(w.root, "data", "runs", "run-1", "sealed", "work", "source", lockFileName))
+	must(t, err)
+
+	tear()
+	put(t, mark, "")
+	_, result := plan(map[string]string{"README": "x"})
+	if !strings.Contains(result.keeper.log, "ended while it filled the cache") {
+		t.Errorf("without a lock file keeper said\n%s", result.keeper.log)
+	}
+	tear()
+	_, result = plan(map[string]string{lockFileName: string(lock)})
+	if !strings.Contains(result.keeper.log, "all are fetched again") {
+		t.Errorf("with a lock file keeper said\n%s", result.keeper.log)
+	}
+	if _, err := os.Lstat(mark); !os.IsNotExist(err) {
+		t.Errorf("the mark is still there: %v", err)
 	}
 }

@@ -23,6 +23,13 @@ import (
 // fetchProviders has the tool fetch modules and providers. It starts none of them. A mirror is asked first and the
 // registries only for what the mirror has not.
 func (c *container) fetchProviders(ctx context.Context, tool, module string) error {
+	if err := c.openCache(); err != nil {
+		return err
+	}
+	return c.closeCache(c.fetchFromPlaces(ctx, tool, module))
+}
+
+func (c *container) fetchFromPlaces(ctx context.Context, tool, module string) error {
 	mirror := c.in.ProviderMirror
 	if mirror == "" {
 		return c.initialize(ctx, tool, module, registriesOnly, nil)
@@ -79,18 +86,37 @@ func (c *container) initialize(ctx context.Context, tool, module, installation s
 	if err != nil {
 		return err
 	}
-	out := newToolOutput(c.cfg.Stdout, c.git.Forms())
-	err = c.group.Run(ctx, process.Command{
-		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Output: out, Confine: confine,
-	}, 10*time.Second)
-	out.end()
+	command := process.Command{
+		Path: tool, Args: []string{"init", "-backend=false", "-input=false", "-no-color"}, Dir: dir, Env: env, Confine: confine,
+	}
+	out, err := c.runInit(ctx, command)
 	if err == nil {
 		return nil
+	}
+	if ctx.Err() == nil && slices.ContainsFunc(tornWords, out.said.Contains) {
+		c.log.Warn("the cache has another provider under a name than was fetched; it is emptied, and all are fetched again")
+		if err := empty(c.cfg.Paths.pluginCache()); err != nil {
+			return err
+		}
+		if err := c.openCache(); err != nil {
+			return err
+		}
+		if out, err = c.runInit(ctx, command); err == nil {
+			return nil
+		}
 	}
 	if ctx.Err() != nil {
 		return orInterrupted(ctx, err)
 	}
 	return initFailed(err, tool, out)
+}
+
+func (c *container) runInit(ctx context.Context, command process.Command) (*toolOutput, error) {
+	out := newToolOutput(c.cfg.Stdout, c.git.Forms())
+	command.Output = out
+	err := c.group.Run(ctx, command, 10*time.Second)
+	out.end()
+	return out, err
 }
 
 // fetchWords are in what the tools print when something could not be fetched. Anything else that init finds is a fault
