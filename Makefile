@@ -95,5 +95,5 @@ clean-cache: ## remove from the cache what nobody has used for a day
 	@go run ./deploy/local/cmd/magos-local clean-cache
 
 .PHONY: bench
-bench: ## every speed and size figure; the last line is one JSON object; ONLY="pods workspaces rollouts" picks some
+bench: ## every speed and size figure; the last line is one JSON object; ONLY="pods workspaces rollouts watching" picks some
 	@go run ./test/cmd/bench $(ONLY)

@@ -42,6 +42,8 @@ type figures struct {
 	StepAdvanceMS            *float64 `json:"step_advance_ms,omitempty"`
 	RolloutRequestsPerMember *float64 `json:"rollout_requests_per_member,omitempty"`
 	Foreign10000CostRatio    *float64 `json:"foreign_10000_cost_ratio,omitempty"`
+	PollsPerMinute5000       *float64 `json:"polls_per_minute_5000,omitempty"`
+	RefwatcherRSSMB5000      *float64 `json:"refwatcher_rss_mb_5000,omitempty"`
 }
 
 // value is a figure, to three digits after the point.
@@ -63,6 +65,9 @@ var scenarios = []scenario{
 	}},
 	{"rollouts", func(ctx context.Context, out *figures) error {
 		return withScale(ctx, func(ctx context.Context, s scale) error { return s.rollouts(ctx, out) })
+	}},
+	{"watching", func(ctx context.Context, out *figures) error {
+		return withScale(ctx, func(ctx context.Context, s scale) error { return s.watching(ctx, out) })
 	}},
 }
 
@@ -86,7 +91,7 @@ func main() {
 func run(ctx context.Context, names []string) (out figures, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.name == name }) {
-			return out, fmt.Errorf("unknown scenario %q: there are pods, workspaces and rollouts", name)
+			return out, fmt.Errorf("unknown scenario %q: there are pods, workspaces, rollouts and watching", name)
 		}
 	}
 	for _, s := range scenarios {
