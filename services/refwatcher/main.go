@@ -84,11 +84,12 @@ func addWebhooks(ctx context.Context, config *Config, kit *service.Kit, knowledg
 	}
 	hints := webhook.NewHints(webhook.HintsConfig{
 		Workspaces: kit.Manager.GetCache(), Pushed: knowledge.Pushed, Forward: rpc.ForwardPush(kit), Clock: clock.RealClock{}, Log: kit.Log,
+		Grace: kit.Config.DrainDelay + time.Second,
 	})
 	handler := webhook.NewHandler(webhook.HandlerConfig{
 		Keys: webhook.Keys{Folder: config.WebhookKeyDir}, MaxBody: config.WebhookMaxBodyBytes, Offer: hints.Offer, Count: metrics.Webhook, Log: kit.Log,
 	})
-	for _, part := range []manager.Runnable{hints, webhook.NewServer(config.WebhookListen, handler, kit.Log)} {
+	for _, part := range []manager.Runnable{hints, webhook.NewServer(config.WebhookListen, handler, kit.Config.DrainDelay, kit.Log)} {
 		if err := kit.Manager.Add(part); err != nil {
 			return fmt.Errorf("adding webhooks: %w", err)
 		}

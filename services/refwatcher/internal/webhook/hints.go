@@ -33,6 +33,8 @@ type HintsConfig struct {
 	Pushed func(now time.Time, namespace string, urls []refs.URL) (int, bool)
 	// Forward hands them to the replica that leads.
 	Forward func(ctx context.Context, namespace string, urls []string) error
+	// Grace is how long hints are delivered that come while the replica stops; default 0.
+	Grace time.Duration
 	// Clock and Log; both are needed.
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -92,12 +94,20 @@ func (h *Hints) keep(key hintKey, offered hint) {
 // NeedLeaderElection makes every replica deliver what comes to it.
 func (h *Hints) NeedLeaderElection() bool { return false }
 
-// Start delivers until ctx ends.
+// Start delivers until ctx ends, and for the grace after it: for so long a stopping replica is still sent webhooks.
 func (h *Hints) Start(ctx context.Context) error {
+	h.run(ctx)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.Grace)
+	defer cancel()
+	h.run(grace)
+	return nil
+}
+
+func (h *Hints) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-h.wake:
 		}
 		rest := pause
@@ -107,7 +117,7 @@ func (h *Hints) Start(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-h.config.Clock.After(rest):
 		}
 	}

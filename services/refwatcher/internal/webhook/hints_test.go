@@ -117,8 +117,8 @@ func (w *world) kept() int {
 	return len(w.waiting)
 }
 
-// run starts the delivery; the bubble ends it.
-func (w *world) run(t *testing.T) {
+// begin starts the delivery, which stop ends.
+func (w *world) begin(t *testing.T) (stop context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -130,6 +130,7 @@ func (w *world) run(t *testing.T) {
 		}
 	})
 	synctest.Wait()
+	return cancel
 }
 
 // later lets time pass; all that is due then has been delivered.
@@ -142,7 +143,7 @@ func later(d time.Duration) {
 func TestAFloodOfWebhooksIsOnePollASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, workspaceOf("team", "a", "git@github.com:acme/infra.git"), workspaceOf("team", "b", "https://example.com/other.git"))
-		w.run(t)
+		w.begin(t)
 		later(10 * time.Second)
 		r := newReceiver(t)
 		r.config.Offer = w.Offer
@@ -174,7 +175,7 @@ func TestAFloodOfWebhooksIsOnePollASecond(t *testing.T) {
 func TestAPushIsPolledForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, workspaceOf("team", "a", "git@github.com:acme/infra.git"))
-		w.run(t)
+		w.begin(t)
 		later(10 * time.Second)
 		if w.polls() != 0 {
 			t.Fatal("a poll is due before the push")
@@ -215,7 +216,7 @@ func TestAWebhookAtAReplicaThatDoesNotPollReachesTheLeader(t *testing.T) {
 			w.offer(t, "https://example.com/infra.git", "ssh://git@example.com/infra.git")
 			w.offer(t, "https://example.com/other.git", "https://example.com/unknown.git")
 		}
-		w.run(t)
+		w.begin(t)
 		slices.Sort(w.forwarded)
 		want := []string{"ops [https://example.com/infra.git]", "team [https://example.com/infra.git https://example.com/other.git]"}
 		got := make([]string, len(w.forwarded))
@@ -234,7 +235,7 @@ func TestAPushWhileNobodyLeadsIsToldLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, workspaceOf("team", "a", "https://example.com/infra.git"))
 		w.leads = false
-		w.run(t)
+		w.begin(t)
 		w.offer(t, "https://example.com/infra.git")
 		later(10 * time.Second)
 		if w.failures < 5 || w.failures > 12 {
@@ -253,13 +254,35 @@ func TestAHintThatNobodyTakesIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, workspaceOf("team", "a", "https://example.com/infra.git"))
 		w.leads = false
-		w.run(t)
+		w.begin(t)
 		w.offer(t, "https://example.com/infra.git")
 		later(stale + 2*retry)
 		failures := w.failures
 		later(10 * retry)
 		if w.kept() != 0 || w.failures != failures {
 			t.Errorf("%d hints wait, tried %d times more", w.kept(), w.failures-failures)
+		}
+	})
+}
+
+// A stopping replica is still sent webhooks for a moment, and tells of them.
+func TestAWebhookAtAStoppingReplicaIsToldToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, workspaceOf("team", "a", "https://example.com/infra.git"))
+		w.leads, w.leader, w.config.Grace = false, true, 3*time.Second
+		stop := w.begin(t)
+		stop()
+		later(2 * time.Second)
+		w.offer(t, "https://example.com/infra.git")
+		synctest.Wait()
+		if len(w.forwarded) != 1 {
+			t.Errorf("told %q", w.forwarded)
+		}
+		later(2 * time.Second)
+		w.offer(t, "https://example.com/infra.git")
+		synctest.Wait()
+		if len(w.forwarded) != 1 {
+			t.Errorf("told %q after its end", w.forwarded)
 		}
 	})
 }

@@ -25,14 +25,15 @@ const (
 type Server struct {
 	listen  string
 	handler http.Handler
+	delay   time.Duration
 	log     *slog.Logger
 	// patience of a request; a test shortens it.
 	patience time.Duration
 }
 
-// NewServer makes a Server for an address, such as ":8090".
-func NewServer(listen string, handler http.Handler, log *slog.Logger) *Server {
-	return &Server{listen: listen, handler: handler, log: log, patience: patience}
+// NewServer makes a Server for an address, such as ":8090". delay is how long it still takes requests when it stops, so that nobody is sent to a closed port.
+func NewServer(listen string, handler http.Handler, delay time.Duration, log *slog.Logger) *Server {
+	return &Server{listen: listen, handler: handler, delay: delay, log: log, patience: patience}
 }
 
 // NeedLeaderElection makes every replica serve.
@@ -57,6 +58,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
+		time.Sleep(s.delay)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 		defer cancel()
 		if server.Shutdown(grace) != nil {

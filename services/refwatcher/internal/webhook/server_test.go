@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // serving starts a Server for a receiver and returns its address.
@@ -19,7 +22,7 @@ func serving(t *testing.T, r *receiver, patience time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer("", r, slog.New(slog.DiscardHandler))
+	server := NewServer("", r, 0, slog.New(slog.DiscardHandler))
 	server.patience = patience
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -56,6 +59,33 @@ func TestTheServerHasOnePathAndOneMethod(t *testing.T) {
 			t.Errorf("%s: answered %d, want %d", line, response.StatusCode, want)
 		}
 	}
+}
+
+// Until everybody knows that a replica stops it is still sent webhooks, and answers them.
+func TestAStoppingServerAnswersForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := bufconn.Listen(1 << 16)
+		server := NewServer("", newReceiver(t), 3*time.Second, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- server.serve(ctx, listener) }()
+		stop()
+		time.Sleep(2 * time.Second)
+		connection, err := listener.DialContext(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprint(connection, "POST /webhook HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(connection); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+			t.Errorf("answered %q, %v", answer, err)
+		}
+		began := time.Now()
+		if err := <-ended; err != nil || time.Since(began) > 2*time.Second {
+			t.Errorf("ended with %v after %s", err, time.Since(began))
+		}
+	})
 }
 
 // A sender that never ends is cut off; the test waits for that, however long it takes.
