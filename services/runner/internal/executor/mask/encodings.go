@@ -13,8 +13,13 @@ import (
 	"unicode/utf16"
 )
 
-// maxBreaks bounds in how many places a value is looked for with a line break in it.
-const maxBreaks = 64
+const (
+	// maxBreaks bounds in how many places a value is looked for with a line break in it.
+	maxBreaks = 64
+	// maxWrapped bounds, in bytes, the values that are looked for so: each place costs the value's length, and what is
+	// longer would be broken in many places at once.
+	maxWrapped = 4 << 10
+)
 
 // formsOf lists the texts as which value may be printed.
 func formsOf(value string) []string {
@@ -90,6 +95,9 @@ func inBase64(value string) []string {
 
 // wrapped is a value of several words as the tools print it in an error that fills its line: broken at a blank.
 func wrapped(value string) []string {
+	if len(value) > maxWrapped {
+		return nil
+	}
 	var forms []string
 	for at := range len(value) {
 		if value[at] == ' ' && len(forms) < maxBreaks {

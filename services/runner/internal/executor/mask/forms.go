@@ -3,7 +3,6 @@
 package mask
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -23,13 +22,13 @@ const (
 
 // Forms are the texts to mask. The zero value masks nothing.
 type Forms struct {
-	byKey map[uint64][][]byte
+	byKey map[uint64][]string
 	// starts holds every beginning of a form that is too short to look up.
 	starts map[string]struct{}
 }
 
 // NewForms returns the forms of values: as they are, inside JSON, HCL, Go and shell strings, in URLs, in base64 and hex,
-// broken at a blank, their long lines, and, where a value is a list or an object, of the strings inside.
+// broken at a blank if they are no longer than maxWrapped, their long lines, and, where a value is a list or an object, of the strings inside.
 func NewForms(values []string) Forms {
 	seen := map[string]struct{}{}
 	for _, value := range values {
@@ -44,16 +43,16 @@ func NewForms(values []string) Forms {
 			}
 		}
 	}
-	f := Forms{byKey: map[uint64][][]byte{}, starts: map[string]struct{}{}}
+	f := Forms{byKey: map[uint64][]string{}, starts: map[string]struct{}{}}
 	for form := range seen {
-		k := key([]byte(form))
-		f.byKey[k] = append(f.byKey[k], []byte(form))
+		k := key([]byte(form[:keyLength]))
+		f.byKey[k] = append(f.byKey[k], form)
 		for n := 1; n < keyLength; n++ {
 			f.starts[form[:n]] = struct{}{}
 		}
 	}
 	for _, forms := range f.byKey {
-		slices.SortFunc(forms, func(a, b []byte) int { return len(b) - len(a) })
+		slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	}
 	return f
 }
@@ -80,8 +79,8 @@ func (f Forms) at(data []byte) (length int, undecided bool) {
 	for _, form := range f.byKey[key(data)] {
 		switch {
 		case len(form) > len(data):
-			undecided = undecided || bytes.HasPrefix(form, data)
-		case bytes.HasPrefix(data, form):
+			undecided = undecided || form[:len(data)] == string(data)
+		case string(data[:len(form)]) == form:
 			return len(form), undecided
 		}
 	}

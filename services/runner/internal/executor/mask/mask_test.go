@@ -3,6 +3,7 @@ package mask
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"strings"
@@ -100,6 +101,30 @@ func TestCutsInTheStreamChangeNothing(t *testing.T) {
 		}
 		if out.String() != want {
 			t.Fatalf("got %q, want %q", out.String(), want)
+		}
+	}
+}
+
+// A container has little memory, and a Secret may have a megabyte.
+func TestALargeValueIsMaskedAtAFewTimesItsSize(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var words, digits strings.Builder
+	for range 5_000 {
+		fmt.Fprintf(&words, "%d ", random.Uint64())
+		fmt.Fprintf(&digits, "%d", random.Uint64())
+	}
+	for name, value := range map[string]string{"words": words.String(), "no blanks": digits.String()} {
+		forms, total := NewForms([]string{value}), 0
+		for _, same := range forms.byKey {
+			for _, form := range same {
+				total += len(form)
+			}
+		}
+		if total > 32*len(value) {
+			t.Errorf("%s: the forms of %d bytes have %d", name, len(value), total)
+		}
+		if got := forms.String("a" + value + "b" + base64.StdEncoding.EncodeToString([]byte(value))); strings.Contains(got, value[:100]) || len(got) > 200 {
+			t.Errorf("%s: got %d bytes, %.100q", name, len(got), got)
 		}
 	}
 }
