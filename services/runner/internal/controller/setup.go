@@ -24,7 +24,7 @@ import (
 	"magosproject.io/services/runner/internal/runspec"
 )
 
-// CacheByObject limits the caches to what is of runs: their Jobs and Pods by label, and of events the warnings, reduced
+// CacheByObject limits the caches to what is of runs: their Jobs, Pods and volumes by label, and of events the warnings, reduced
 // to what a judgement reads.
 func CacheByObject() map[client.Object]cache.ByObject {
 	ofRuns, err := labels.Parse(v1alpha1.LabelRunID)
@@ -32,9 +32,14 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		// A constant that is a label's name is a selector; the tests would have said so.
 		panic(err)
 	}
+	ofWorkspaces, err := labels.Parse(v1alpha1.LabelWorkspaceUID)
+	if err != nil {
+		panic(err)
+	}
 	return map[client.Object]cache.ByObject{
-		&batchv1.Job{}: {Label: ofRuns},
-		&corev1.Pod{}:  {Label: ofRuns},
+		&corev1.PersistentVolumeClaim{}: {Label: ofWorkspaces},
+		&batchv1.Job{}:                  {Label: ofRuns},
+		&corev1.Pod{}:                   {Label: ofRuns},
 		&corev1.Event{}: {
 			Field:     fields.OneTermEqualSelector("type", corev1.EventTypeWarning),
 			Transform: reduceEvent,

@@ -39,6 +39,9 @@ func (r *Runs) planFacts(ctx context.Context, ws *v1alpha1.Workspace, others []e
 	}
 	facts := execution.PlanFacts{Arch: result.Arch, Volume: execution.VariablesVolume(plan)}
 	var err error
+	if facts.Volume == nil || len(facts.Volume.Projected.Sources) == 0 {
+		return facts, nil
+	}
 	facts.Variables, facts.Literals, err = r.variablesOf(ctx, plan)
 	return facts, err
 }

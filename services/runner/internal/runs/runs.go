@@ -39,10 +39,21 @@ type Config struct {
 }
 
 // Runs knows the runs of the cluster. It is safe for concurrent use.
-type Runs struct{ Config }
+type Runs struct {
+	Config
+	lists *together
+	// accounts exist, and architectures are those of nodes. Were one of them wrong by now, the pod would not start and the run begin anew.
+	accounts      *recent[struct{}]
+	architectures *recent[string]
+}
 
 // New makes Runs.
-func New(config Config) *Runs { return &Runs{Config: config} }
+func New(config Config) *Runs {
+	return &Runs{
+		Config: config, lists: newTogether(config.API),
+		accounts: newRecent[struct{}](time.Minute), architectures: newRecent[string](10 * time.Minute),
+	}
+}
 
 // Run is one phase of a run as callers see it.
 type Run struct {
@@ -192,6 +203,9 @@ func (r *Runs) nodeGone(ctx context.Context, name string) (bool, error) {
 
 // NodeArch is the CPU architecture of a node; empty when the node is gone.
 func (r *Runs) NodeArch(ctx context.Context, name string) (string, error) {
+	if arch, known := r.architectures.get(name, r.Now()); known {
+		return arch, nil
+	}
 	node, err := r.node(ctx, name)
 	if apierrors.IsNotFound(err) {
 		return "", nil
@@ -199,7 +213,9 @@ func (r *Runs) NodeArch(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return node.Labels[corev1.LabelArchStable], nil
+	arch := node.Labels[corev1.LabelArchStable]
+	r.architectures.put(name, arch, r.Now())
+	return arch, nil
 }
 
 func (r *Runs) node(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {

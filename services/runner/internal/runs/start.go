@@ -146,23 +146,19 @@ func recorded(ws *v1alpha1.Workspace, req execution.Request) error {
 // observeWorkspace observes every Job of the Workspace as it is now, and finds the request's own among them. Pods
 // without a Job come as an observation of a Job that is gone.
 func (r *Runs) observeWorkspace(ctx context.Context, req execution.Request) (others []execution.Observation, own *batchv1.Job, err error) {
-	selector := client.MatchingLabels{v1alpha1.LabelWorkspaceUID: req.WorkspaceUID}
-	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
-	if err := r.API.List(ctx, jobs, client.InNamespace(req.Namespace), selector); err != nil {
-		return nil, nil, fmt.Errorf("listing the jobs of workspace %s/%s: %w", req.Namespace, req.Workspace, err)
-	}
-	if err := r.API.List(ctx, pods, client.InNamespace(req.Namespace), selector); err != nil {
-		return nil, nil, fmt.Errorf("listing the pods of workspace %s/%s: %w", req.Namespace, req.Workspace, err)
+	jobs, pods, err := r.lists.ask(ctx, req.Namespace, req.WorkspaceUID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for what lives of workspace %s/%s: %w", req.Namespace, req.Workspace, err)
 	}
 	ownName := execution.JobName(req.RunID, req.Phase)
 	podsOf := map[string][]*corev1.Pod{}
-	for i := range pods.Items {
-		key, _ := execution.KeyOf(req.Namespace, pods.Items[i].Labels)
+	for i := range pods {
+		key, _ := execution.KeyOf(req.Namespace, pods[i].Labels)
 		name := execution.JobName(key.RunID, key.Phase)
-		podsOf[name] = append(podsOf[name], &pods.Items[i])
+		podsOf[name] = append(podsOf[name], &pods[i])
 	}
-	for i := range jobs.Items {
-		job := &jobs.Items[i]
+	for i := range jobs {
+		job := &jobs[i]
 		if job.Name == ownName {
 			own = job
 		} else {
@@ -300,9 +296,13 @@ func (r *Runs) ensureAccount(ctx context.Context, req execution.Request) error {
 	account := &metav1.PartialObjectMetadata{}
 	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	name := types.NamespacedName{Namespace: req.Namespace, Name: req.ServiceAccount}
+	if _, known := r.accounts.get(name.String(), r.Now()); known {
+		return nil
+	}
 	err := r.API.Get(ctx, name, account)
 	switch {
 	case err == nil:
+		r.accounts.put(name.String(), struct{}{}, r.Now())
 		return nil
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading serviceaccount %s: %w", name, err)

@@ -21,7 +21,14 @@ import (
 func (r *Runs) ensureVolume(ctx context.Context, ws *v1alpha1.Workspace, phase string) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	name := types.NamespacedName{Namespace: ws.Namespace, Name: execution.VolumeName(ws.Name)}
-	err := r.API.Get(ctx, name, claim)
+	err := r.Cache.Get(ctx, name, claim)
+	if err == nil {
+		if fits(claim, ws, phase) {
+			// Were it gone by now, the pod would not start and the run begin anew.
+			return nil
+		}
+		err = r.API.Get(ctx, name, claim)
+	}
 	if apierrors.IsNotFound(err) {
 		claim = execution.RenderVolume(ws, r.Settings)
 		err = r.Writer.Create(ctx, claim)
@@ -39,6 +46,15 @@ func (r *Runs) ensureVolume(ctx context.Context, ws *v1alpha1.Workspace, phase s
 		return r.changeVolume(ctx, ws, claim)
 	}
 	return nil
+}
+
+// fits reports whether nothing has to be done about a claim.
+func fits(claim *corev1.PersistentVolumeClaim, ws *v1alpha1.Workspace, phase string) bool {
+	if execution.VolumeProblem(claim, string(ws.UID)) != "" {
+		return false
+	}
+	grow, refusal := execution.VolumeChange(claim, ws.Spec.Storage)
+	return phase == runspec.PhaseApply || grow == nil && refusal == ""
 }
 
 // changeVolume makes a volume grow. What is asked for and cannot be had is refused, and not passed over.
