@@ -112,13 +112,3 @@ func orGit(user string) string {
 	}
 	return user
 }
-
-// Named returns the credential of one Secret: nil without an error if the Set has none of this name.
-func (s *Set) Named(secret string) (*Credential, error) {
-	for _, e := range s.entries {
-		if e.secret == secret {
-			return e.credential, e.err
-		}
-	}
-	return nil, nil
-}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/internal/refs"
 	"magosproject.io/internal/repocreds"
 	"magosproject.io/services/refwatcher/internal/schedule"
 )
@@ -75,8 +76,9 @@ func (c *Credentials) Access(ctx context.Context, w *v1alpha1.Workspace) (schedu
 	}, nil
 }
 
-// Credential is the present one of an Access: nil for one without. A Secret that is gone is an error.
-func (c *Credentials) Credential(ctx context.Context, access schedule.Access) (*repocreds.Credential, error) {
+// Credential is the one of an Access to the repository at url: nil for one without. The Secret may have changed since the Access was made, and then be
+// for another host: what is not the very one, for this very URL, is an error. The change makes a new Access, with which the repository is asked at once.
+func (c *Credentials) Credential(ctx context.Context, access schedule.Access, url refs.URL) (*repocreds.Credential, error) {
 	if access.Secret == "" {
 		return nil, nil
 	}
@@ -84,11 +86,16 @@ func (c *Credentials) Credential(ctx context.Context, access schedule.Access) (*
 	if err != nil {
 		return nil, err
 	}
-	credential, err := known.set.Named(access.Secret)
-	if err == nil && credential == nil {
-		return nil, fmt.Errorf("the repository credential in Secret %s is gone", access.Secret)
+	credential, err := known.set.For(url)
+	switch {
+	case err != nil:
+		return nil, err
+	case credential == nil || credential.Secret != access.Secret:
+		return nil, fmt.Errorf("the repository credential in Secret %s is gone, or no longer the one for this repository", access.Secret)
+	case known.versions[credential.Secret] != access.Version:
+		return nil, fmt.Errorf("the repository credential in Secret %s was changed just now; the repository is asked again with the new one", access.Secret)
 	}
-	return credential, err
+	return credential, nil
 }
 
 func (c *Credentials) of(ctx context.Context, namespace string) (*namespaceSecrets, error) {

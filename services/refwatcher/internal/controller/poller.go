@@ -143,7 +143,7 @@ func (p *Poller) poll(ctx context.Context, poll schedule.Poll) {
 
 // ask lists the refs of a remote once and says what each name means.
 func (p *Poller) ask(ctx context.Context, poll schedule.Poll) schedule.Answer {
-	credential, err := p.Credentials.Credential(ctx, poll.Access)
+	credential, err := p.Credentials.Credential(ctx, poll.Access, poll.URL)
 	if err != nil {
 		return schedule.Answer{Outcome: schedule.Refused, Trouble: &schedule.Trouble{Reason: v1alpha1.ReasonCredentialInvalid, Message: err.Error()}}
 	}

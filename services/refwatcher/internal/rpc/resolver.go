@@ -51,7 +51,7 @@ func (r *resolver) resolve(ctx context.Context, want schedule.Want, access sched
 }
 
 func (r *resolver) ask(ctx context.Context, want schedule.Want, access schedule.Access) (refs.Resolution, error) {
-	credential, err := r.credentials.Credential(ctx, access)
+	credential, err := r.credentials.Credential(ctx, access, want.URL)
 	if err != nil {
 		return refs.Resolution{}, rpcerr.New(codes.FailedPrecondition, rpcerr.CredentialInvalid, "%w", err)
 	}
