@@ -40,17 +40,23 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 		container: c, path: ready.Tool, dir: filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.Module),
 		env: append(env, g.environment...), files: g.files(), forms: mask.NewForms(c.confidential(variables)), reason: reasonPlanFailed,
 	}
-	if _, err := t.run(ctx, "init", "-get=false", "-lockfile=readonly", "-input=false", "-no-color"); err != nil {
+	values := g.arguments()
+	if ready.TfvarsFile != "" {
+		values = append([]string{"-var-file=" + filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.TfvarsFile)}, values...)
+	}
+	args := []string{"init", "-get=false", "-lockfile=readonly", "-input=false", "-no-color"}
+	if c.in.Engine == "OpenTofu" {
+		// Its backends may depend on variables. Terraform's may not.
+		args = append(args, values...)
+	}
+	if _, err := t.run(ctx, args...); err != nil {
 		return nil, err
 	}
 	if err := requireBackend(t.dir); err != nil {
 		return nil, err
 	}
-	args := []string{"plan", "-input=false", "-no-color", "-out=" + c.cfg.Paths.plan(c.in.RunID)}
-	if ready.TfvarsFile != "" {
-		args = append(args, "-var-file="+filepath.Join(c.cfg.Paths.checkout(c.in.RunID), ready.TfvarsFile))
-	}
-	if _, err = t.run(ctx, append(args, g.arguments()...)...); err != nil {
+	args = []string{"plan", "-input=false", "-no-color", "-out=" + c.cfg.Paths.plan(c.in.RunID)}
+	if _, err = t.run(ctx, append(args, values...)...); err != nil {
 		return nil, err
 	}
 	return nil, c.keepConfidential(variables, declared)
