@@ -289,6 +289,10 @@ const (
 	ReasonPassSucceeded Reason = "PassSucceeded"
 	// ReasonWorkspaceFailed: a member of the current step failed; later steps wait. The message names it.
 	ReasonWorkspaceFailed Reason = "WorkspaceFailed"
+	// ReasonWorkspaceDeadlineExceeded: a member of the current step was not Applied within the step's workspaceDeadline; later steps wait. The message names it.
+	ReasonWorkspaceDeadlineExceeded Reason = "WorkspaceDeadlineExceeded"
+	// ReasonProgressDeadlineExceeded: the pass was not done within progressDeadline; no further member is granted.
+	ReasonProgressDeadlineExceeded Reason = "ProgressDeadlineExceeded"
 	// ReasonNoWorkspacesFound: the current step's selector matches no Workspace of the Project.
 	ReasonNoWorkspacesFound Reason = "NoWorkspacesFound"
 	// ReasonInvalidSelector: a step's selector cannot be understood.

@@ -14,4 +14,6 @@ const (
 	DefaultRetryMaxInterval = time.Hour
 	// DefaultTimeout bounds a plan or an apply.
 	DefaultTimeout = 24 * time.Hour
+	// DefaultWorkspaceDeadline bounds the time from the grant of a Workspace until it is Applied.
+	DefaultWorkspaceDeadline = 24 * time.Hour
 )

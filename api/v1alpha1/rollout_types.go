@@ -28,6 +28,13 @@ type RolloutStep struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="soak must be a duration from 1s to 720h: write one such as 90s, 30m or 1h30m, or leave it out for none"
 	Soak *metav1.Duration `json:"soak,omitempty"`
+	// workspaceDeadline is how long each Workspace of the step has from its grant until it is Applied: a Go duration from 1m to 720h. The clock stops while a
+	// person is waited for. What is overdue fails the step, which takes its onFailure. Default: 24h.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1m') && duration(self) <= duration('720h')",message="workspaceDeadline must be a duration from 1m to 720h: write one such as 30m, 2h or 1h30m, or leave it out for 24h"
+	WorkspaceDeadline *metav1.Duration `json:"workspaceDeadline,omitempty"`
 	// approval says whether a person must let a pass enter the step.
 	// +optional
 	Approval *ApprovalRequirement `json:"approval,omitempty"`
@@ -72,6 +79,8 @@ type OnFailure struct {
 }
 
 // RolloutStrategy is the order in which Workspaces run.
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadline) || self.steps.all(s, duration(self.progressDeadline) >= (has(s.workspaceDeadline) ? duration(s.workspaceDeadline) : duration('0s')) + (has(s.soak) ? duration(s.soak) : duration('0s')))",message="progressDeadline is shorter than a step that it bounds: write at least workspaceDeadline and soak of each step together"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadline) || duration(self.progressDeadline) > self.steps.map(s, has(s.soak) ? duration(s.soak) : duration('0s')).sum()",message="progressDeadline is shorter than what it bounds: write more than the soaks of all steps together, for a pass waits for each of them"
 type RolloutStrategy struct {
 	// steps in order; the next begins when every Workspace of the one before is Applied.
 	// +listType=atomic
@@ -82,6 +91,14 @@ type RolloutStrategy struct {
 	// onFailure holds for every step that does not have its own. Default: Halt.
 	// +optional
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
+	// progressDeadline is how long a pass may take from its beginning to its end, with everything that it waits for: a Go duration from 1m to 8760h.
+	// A pass that is overdue is aborted where onFailure of the strategy is Abort, else it halts: no further Workspace is granted. An edit counts at once.
+	// Default: none, a pass may take as long as it takes.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="progressDeadline must be a duration from 1m to 8760h: write one such as 30m, 2h or 1h30m, or leave it out for none"
+	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
 }
 
 // RolloutSpec is what a Rollout asks for.
@@ -121,6 +138,12 @@ type RolloutPass struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Steps []RolloutStep `json:"steps,omitempty"`
+	// deadline is when the pass is overdue; absent without progressDeadline.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// extendedAt is when a person gave the pass, which was overdue, its time once more.
+	// +optional
+	ExtendedAt *metav1.Time `json:"extendedAt,omitempty"`
 	// finishedAt is when it ended; absent while the pass goes on.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
@@ -140,13 +163,20 @@ type StepApproval struct {
 	At metav1.Time `json:"at"`
 }
 
-// RolloutStepMember is a Workspace of the current step that has failed in this pass and was given a fresh attempt.
+// RolloutStepMember is a Workspace of the current step that was granted and is not done.
 type RolloutStepMember struct {
 	// name of the Workspace.
 	Name string `json:"name"`
 	// attempt is the number of the fresh attempt that it is granted; 0 is the first run.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+	// since is from when its workspaceDeadline counts: its grant, later by the time for which the clock was stopped. Absent while it is stopped.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// spent is how much of its time had passed when the clock was stopped, because a person is waited for. Absent while it goes.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	Spent *metav1.Duration `json:"spent,omitempty"`
 }
 
 // RolloutStepStatus is where one step of the present pass stands.
@@ -159,11 +189,14 @@ type RolloutStepStatus struct {
 	Total int32 `json:"total"`
 	// applied counts those that are done in this pass.
 	Applied int32 `json:"applied"`
-	// failed counts those that failed.
+	// failed counts those that failed or are overdue.
 	Failed int32 `json:"failed"`
 	// startedAt is when the pass reached the step.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// deadline is when the first of its Workspaces that is not done is overdue, or was; absent while no clock goes.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
 	// soakingSince is since when all of its Workspaces are done without a failure or drift; absent where the step does not soak, or not yet.
 	// +optional
 	SoakingSince *metav1.Time `json:"soakingSince,omitempty"`

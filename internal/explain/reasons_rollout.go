@@ -24,6 +24,14 @@ var rollouts = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonWorkspaceFailed: {
 		says: "is halted", wayOut: "mend the Workspace that the message names; the Rollout goes on by itself when it is Applied", members: true,
 	},
+	v1alpha1.ReasonWorkspaceDeadlineExceeded: {
+		says: "is halted by a Workspace that is overdue", wayOut: "mend the Workspace that the message names; the Rollout goes on by itself when it is Applied. Or give it its time again: " +
+			"kubectl -n {namespace} annotate rollout {name} --overwrite 'magosproject.io/retry-step={pass}/{step}' (needs the verb steer on rollouts)", members: true,
+	},
+	v1alpha1.ReasonProgressDeadlineExceeded: {
+		says: "is halted because its pass is overdue", wayOut: "give the pass its time again: kubectl -n {namespace} annotate rollout {name} --overwrite " +
+			"'magosproject.io/retry-step={pass}/{step}' (needs the verb steer on rollouts), or raise progressDeadline", members: true,
+	},
 	v1alpha1.ReasonNoWorkspacesFound: {
 		says: "is halted by a selector that matches no Workspace of the Project", wayOut: "mend the selector of the step, or label a Workspace; it goes on by itself",
 	},

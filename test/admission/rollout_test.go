@@ -31,7 +31,14 @@ func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.
 		"a soak that ends before":         {"spec.strategy.steps", step("soak", "-5m"), "write one such as 90s, 30m"},
 		"a soak in days":                  {"spec.strategy.steps", step("soak", "1d"), "write one such as 90s, 30m"},
 		"a soak that nobody waits for":    {"spec.strategy.steps", step("soak", "721h"), "a duration from 1s to 720h"},
-		"an approval that says nothing":   {"spec.strategy.steps", step("approval", map[string]any{}), "Required value"},
+		"a Workspace without time":        {"spec.strategy.steps", step("workspaceDeadline", "0s"), "write one such as 30m, 2h"},
+		"a Workspace with less":           {"spec.strategy.steps", step("workspaceDeadline", "-1h"), "write one such as 30m, 2h"},
+		"a pass without time":             {"spec.strategy.progressDeadline", "0s", "write one such as 30m, 2h"},
+		"a pass shorter than a Workspace": {"spec.strategy", map[string]any{"progressDeadline": "1h", "steps": step("workspaceDeadline", "2h")}, "write at least workspaceDeadline and soak of each step together"},
+		"a pass shorter than its soaks": {"spec.strategy", map[string]any{"progressDeadline": "2h", "steps": []any{
+			map[string]any{"name": "dev", "selector": map[string]any{}, "soak": "1h"}, map[string]any{"name": "prod", "selector": map[string]any{}, "soak": "1h"},
+		}}, "write more than the soaks of all steps together"},
+		"an approval that says nothing": {"spec.strategy.steps", step("approval", map[string]any{}), "Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := load(t, "rollout")
@@ -61,6 +68,7 @@ func TestARolloutThatPeopleReallyWriteIsAccepted(t *testing.T) {
 		"a percentage":       {"spec.strategy.steps", step("maxParallel", "20%")},
 		"all":                {"spec.strategy.steps", step("maxParallel", "100%")},
 		"a soak":             {"spec.strategy.steps", step("soak", "1h30m")},
+		"deadlines":          {"spec.strategy", map[string]any{"progressDeadline": "48h", "steps": step("workspaceDeadline", "2h")}},
 		"an approval":        {"spec.strategy.steps", step("approval", map[string]any{"required": true})},
 		"an action":          {"spec.strategy.onFailure", map[string]any{"action": "Abort"}},
 		"retries":            {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(3)}},

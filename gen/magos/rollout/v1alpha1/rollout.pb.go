@@ -146,7 +146,9 @@ type Pass struct {
 	// The commits it promotes.
 	Revisions []*PinnedRevision `protobuf:"bytes,4,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	// How it ended, one of the API's pass results; empty while it goes on.
-	Result        string `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	Result string `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	// When it is overdue; absent without a progressDeadline.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +216,13 @@ func (x *Pass) GetResult() string {
 		return x.Result
 	}
 	return ""
+}
+
+func (x *Pass) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
 }
 
 // PinnedRevision is the one commit that a pass uses for a repository and target revision.
@@ -302,7 +311,9 @@ type Step struct {
 	// Workspaces that failed and without which the pass goes on, the first of them.
 	PassedOver []string `protobuf:"bytes,9,rep,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
 	// When the pass goes on, if nothing interrupts the soak; absent while the step does not soak.
-	SoakUntil     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=soak_until,json=soakUntil,proto3" json:"soak_until,omitempty"`
+	SoakUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=soak_until,json=soakUntil,proto3" json:"soak_until,omitempty"`
+	// When the first of its Workspaces that is not done is overdue; absent while no clock goes.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -403,6 +414,13 @@ func (x *Step) GetPassedOver() []string {
 func (x *Step) GetSoakUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.SoakUntil
+	}
+	return nil
+}
+
+func (x *Step) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
 	}
 	return nil
 }
@@ -1469,7 +1487,7 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\x05steps\x18\a \x03(\v2\x1c.magos.rollout.v1alpha1.StepR\x05steps\x12>\n" +
 	"\n" +
 	"conditions\x18\b \x03(\v2\x1e.magos.core.v1alpha1.ConditionR\n" +
-	"conditions\"\xec\x01\n" +
+	"conditions\"\xa4\x02\n" +
 	"\x04Pass\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x129\n" +
 	"\n" +
@@ -1477,11 +1495,12 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\vfinished_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12D\n" +
 	"\trevisions\x18\x04 \x03(\v2&.magos.rollout.v1alpha1.PinnedRevisionR\trevisions\x12\x16\n" +
-	"\x06result\x18\x05 \x01(\tR\x06result\"p\n" +
+	"\x06result\x18\x05 \x01(\tR\x06result\x126\n" +
+	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"p\n" +
 	"\x0ePinnedRevision\x12\x19\n" +
 	"\brepo_url\x18\x01 \x01(\tR\arepoUrl\x12'\n" +
 	"\x0ftarget_revision\x18\x02 \x01(\tR\x0etargetRevision\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\tR\brevision\"\x8e\x03\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\"\xc6\x03\n" +
 	"\x04Step\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x14\n" +
@@ -1497,7 +1516,8 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"passedOver\x129\n" +
 	"\n" +
 	"soak_until\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tsoakUntil\"J\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tsoakUntil\x126\n" +
+	"\bdeadline\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"J\n" +
 	"\fStepApproval\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12*\n" +
 	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"M\n" +
@@ -1615,49 +1635,51 @@ var file_magos_rollout_v1alpha1_rollout_proto_depIdxs = []int32{
 	27, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
 	27, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
 	2,  // 6: magos.rollout.v1alpha1.Pass.revisions:type_name -> magos.rollout.v1alpha1.PinnedRevision
-	27, // 7: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
-	27, // 8: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
-	4,  // 9: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
-	27, // 10: magos.rollout.v1alpha1.Step.soak_until:type_name -> google.protobuf.Timestamp
-	27, // 11: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
-	25, // 12: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 13: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 14: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 15: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 16: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 17: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 18: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 19: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 20: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 21: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 22: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 23: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	28, // 24: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	5,  // 25: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
-	7,  // 26: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
-	9,  // 27: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
-	11, // 28: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
-	13, // 29: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
-	15, // 30: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
-	17, // 31: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
-	19, // 32: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
-	21, // 33: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
-	23, // 34: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
-	6,  // 35: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
-	8,  // 36: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
-	10, // 37: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
-	12, // 38: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
-	14, // 39: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
-	16, // 40: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
-	18, // 41: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
-	20, // 42: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
-	22, // 43: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
-	24, // 44: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
-	35, // [35:45] is the sub-list for method output_type
-	25, // [25:35] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	27, // 7: magos.rollout.v1alpha1.Pass.deadline:type_name -> google.protobuf.Timestamp
+	27, // 8: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
+	27, // 9: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 10: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
+	27, // 11: magos.rollout.v1alpha1.Step.soak_until:type_name -> google.protobuf.Timestamp
+	27, // 12: magos.rollout.v1alpha1.Step.deadline:type_name -> google.protobuf.Timestamp
+	27, // 13: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
+	25, // 14: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 15: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 16: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 17: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 18: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 19: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 20: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 21: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 22: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 23: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 24: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 25: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	28, // 26: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	5,  // 27: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
+	7,  // 28: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
+	9,  // 29: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
+	11, // 30: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
+	13, // 31: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
+	15, // 32: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
+	17, // 33: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
+	19, // 34: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
+	21, // 35: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
+	23, // 36: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
+	6,  // 37: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
+	8,  // 38: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
+	10, // 39: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
+	12, // 40: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
+	14, // 41: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
+	16, // 42: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
+	18, // 43: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
+	20, // 44: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
+	22, // 45: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
+	24, // 46: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
+	37, // [37:47] is the sub-list for method output_type
+	27, // [27:37] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_magos_rollout_v1alpha1_rollout_proto_init() }

@@ -88,12 +88,19 @@ func (r *Reconciler) write(ctx context.Context, o *observed, kind string, before
 	return true, 0, nil
 }
 
-// essence is a status without what may be a moment old: counts and messages.
+// essence is a status without what may be a moment old: counts, messages, and the clocks of members, which are found anew from their grants.
 func essence(s v1alpha1.RolloutStatus) v1alpha1.RolloutStatus {
 	e := *s.DeepCopy()
 	e.Message = ""
 	for i := range e.Steps {
-		e.Steps[i].Total, e.Steps[i].Applied, e.Steps[i].Failed = 0, 0, 0
+		e.Steps[i].Total, e.Steps[i].Applied, e.Steps[i].Failed, e.Steps[i].Deadline = 0, 0, 0, nil
+		members := e.Steps[i].Members
+		e.Steps[i].Members = nil
+		for _, m := range members {
+			if m.Attempt > 0 {
+				e.Steps[i].Members = append(e.Steps[i].Members, v1alpha1.RolloutStepMember{Name: m.Name, Attempt: m.Attempt})
+			}
+		}
 	}
 	for i := range e.Conditions {
 		e.Conditions[i].Message = ""

@@ -23,21 +23,21 @@ func (w *walk) judgeFailures(c current) string {
 	stated := w.onFailure(c.index)
 	var retried, fatal []string
 	for i, m := range c.members {
-		if c.standings[i] != failed {
+		if c.standings[i] != failed && !c.late[i] {
 			continue
 		}
-		attempt := w.attempt(c.index, m.Name)
-		if !endedFailing(m, w.status.Pass.ID) {
+		attempt := w.entries[m.Name].Attempt
+		if !endedFailing(m, w.status.Pass.ID) && !c.late[i] {
 			if isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0 {
 				c.standings[i] = retrying
 			}
 			continue
 		}
-		spent := m.Status.Run.Attempt >= attempt
+		spent := c.late[i] || m.Status.Run.Attempt >= attempt
 		if spent && (w.commands.retry || stated.Action == v1alpha1.FailureRetry && attempt < retries(stated)) {
-			w.setAttempt(c.index, m.Name, m.Status.Run.Attempt+1)
+			w.tryAgain(m)
 			retried = append(retried, m.Name)
-			spent = false
+			c.late[i], spent = false, false
 		}
 		switch {
 		case !spent:
@@ -45,7 +45,9 @@ func (w *walk) judgeFailures(c current) string {
 		case stated.Action == v1alpha1.FailureContinue:
 			c.standings[i] = passedOver
 		case stated.Action == v1alpha1.FailureAbort:
-			fatal = append(fatal, m.Name)
+			fatal = append(fatal, m.Name+w.trouble(c, i))
+		case c.standings[i] != failed:
+			c.standings[i] = overdue
 		}
 	}
 	if w.commands.retry {
@@ -53,7 +55,7 @@ func (w *walk) judgeFailures(c current) string {
 		w.tell(false, v1alpha1.ReasonStepRetried, retriedMessage(w.status.Steps[c.index].Name, retried))
 	}
 	if len(fatal) > 0 {
-		return fmt.Sprintf("onFailure of step %q is Abort, and %s failed", w.status.Steps[c.index].Name, list(fatal, ", "))
+		return fmt.Sprintf("onFailure of step %q is Abort, and %s", w.status.Steps[c.index].Name, list(fatal, ", "))
 	}
 	return ""
 }
@@ -81,25 +83,16 @@ func endedFailing(m *v1alpha1.Workspace, pass string) bool {
 	return run.Trigger != v1alpha1.TriggerDrift || run.ApplyRequestedAt != nil
 }
 
-// attempt returns the number of the fresh attempt that a member of the step is granted, 0 for its first run.
-func (w *walk) attempt(index int, name string) int32 {
-	for _, m := range w.status.Steps[index].Members {
-		if m.Name == name {
-			return m.Attempt
-		}
+// tryAgain grants a member a fresh attempt, with all of its time. One whose run lives is left to it: the attempt follows if that run fails.
+func (w *walk) tryAgain(m *v1alpha1.Workspace) {
+	e := w.entries[m.Name]
+	e.Name = m.Name
+	e.Attempt++
+	if endedFailing(m, w.status.Pass.ID) {
+		e.Attempt = max(e.Attempt, m.Status.Run.Attempt+1)
 	}
-	return 0
-}
-
-func (w *walk) setAttempt(index int, name string, attempt int32) {
-	step := &w.status.Steps[index]
-	for i := range step.Members {
-		if step.Members[i].Name == name {
-			step.Members[i].Attempt = attempt
-			return
-		}
-	}
-	step.Members = append(step.Members, v1alpha1.RolloutStepMember{Name: name, Attempt: attempt})
+	w.entries[m.Name] = e
+	w.restart(m)
 }
 
 // abort ends the pass early and takes every grant: what waits is not applied, an apply that runs is let end.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"magosproject.io/api/v1alpha1"
 )
 
@@ -40,7 +42,8 @@ func (w *walk) check() error {
 	if w.moving() {
 		steps = w.status.Pass.Steps
 	}
-	return errors.Join(checkAction("strategy", w.rollout.Spec.Strategy.OnFailure), checkSteps(steps))
+	strategy := w.rollout.Spec.Strategy
+	return errors.Join(checkAction("strategy", strategy.OnFailure), checkDuration("strategy: progressDeadline", strategy.ProgressDeadline), checkSteps(steps))
 }
 
 // checkSteps returns what of the steps, beside their selectors, cannot be understood.
@@ -52,7 +55,7 @@ func checkSteps(steps []v1alpha1.RolloutStep) error {
 		if _, err := parallel(s.MaxParallel, 1); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
 		}
-		errs = append(errs, checkAction(where, s.OnFailure))
+		errs = append(errs, checkAction(where, s.OnFailure), checkDuration(where+": soak", s.Soak), checkDuration(where+": workspaceDeadline", s.WorkspaceDeadline))
 	}
 	return errors.Join(errs...)
 }
@@ -66,6 +69,13 @@ func checkAction(where string, stated *v1alpha1.OnFailure) error {
 		return nil
 	}
 	return fmt.Errorf("%s: onFailure.action is %q: write Halt, Continue, Retry or Abort", where, cut(string(stated.Action)))
+}
+
+func checkDuration(where string, stated *metav1.Duration) error {
+	if stated == nil || stated.Duration > 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is %s: write a time above zero, such as 30m", where, stated.Duration)
 }
 
 // paused reports whether a person holds the pass where it is.

@@ -20,9 +20,11 @@ const (
 	running
 	// failed stops the pass until it is healed.
 	failed
-	// retrying has failed and been given a fresh attempt that has not ended.
+	// overdue has not become done by its deadline, and stops the pass until it does.
+	overdue
+	// retrying has failed, or was overdue, and been given a fresh attempt that has not ended.
 	retrying
-	// passedOver has failed, and the pass goes on without it.
+	// passedOver has failed or is overdue, and the pass goes on without it.
 	passedOver
 	// done has what the pass brings.
 	done

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -55,10 +54,11 @@ type simMember struct {
 	// attempt and passedOver are what the status of the Rollout keeps of the member.
 	attempt    uint8
 	passedOver bool
+	clock      simClock
 }
 
 // budget bounds what may still go wrong, and what people still do, so that the walk ends.
-type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries, rotations uint8 }
+type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries, rotations, lates uint8 }
 
 // simConfig is what the spec says for as long as the walk lasts.
 type simConfig struct {
@@ -67,40 +67,7 @@ type simConfig struct {
 	parallel  uint8 // 0 for all
 	gate      uint8 // the step that requires approval; 0 for none
 	soak      bool  // every step soaks for an hour
-}
-
-// simClock is what has passed of a time that counts from a moment in the status.
-type simClock uint8
-
-const (
-	notCounting simClock = iota
-	counting
-	elapsed
-)
-
-// simLength is how long every clock of the simulation runs.
-const simLength = time.Hour
-
-// since renders the moment from which a clock counts.
-func (c simClock) since() *metav1.Time {
-	switch c {
-	case counting:
-		return &metav1.Time{Time: later}
-	case elapsed:
-		return &metav1.Time{Time: later.Add(-2 * simLength)}
-	}
-	return nil
-}
-
-// clockSince reads it back.
-func clockSince(t *metav1.Time) simClock {
-	switch {
-	case t == nil:
-		return notCounting
-	case later.Sub(t.Time) < simLength:
-		return counting
-	}
-	return elapsed
+	deadlines bool  // every Workspace and the pass have an hour
 }
 
 // simCommand is an annotation of a person that names a pass and a step; pass noPass means that there is none.
@@ -120,6 +87,7 @@ type simState struct {
 	members        [simMembers]simMember
 	approved       [simSteps]bool
 	soak           simClock
+	clock          simClock // of the pass
 	paused         bool
 
 	abort, retry, approve simCommand
@@ -170,6 +138,9 @@ func passNumber(name, current string) uint8 {
 func (s *simState) steps(version uint8) []v1alpha1.RolloutStep {
 	steps := stepsOf("0", "1", "2")
 	for i := range steps {
+		if s.config.deadlines {
+			steps[i].WorkspaceDeadline = &metav1.Duration{Duration: simLength}
+		}
 		if s.config.soak {
 			steps[i].Soak = &metav1.Duration{Duration: simLength}
 		}
@@ -249,6 +220,9 @@ func (s *simState) snapshot() Snapshot {
 	if s.config.onFailure != "" {
 		r.Spec.Strategy.OnFailure = &v1alpha1.OnFailure{Action: s.config.onFailure}
 	}
+	if s.config.deadlines {
+		r.Spec.Strategy.ProgressDeadline = &metav1.Duration{Duration: simLength}
+	}
 	if s.config.retries > 0 {
 		r.Spec.Strategy.OnFailure.Retries = ptr.To(int32(s.config.retries))
 	}
@@ -274,10 +248,13 @@ func (s *simState) status() v1alpha1.RolloutStatus {
 	if s.passState == v1alpha1.RolloutProgressing {
 		r.Status.Steps[s.step].SoakingSince = s.soak.since()
 	}
+	if s.clock == elapsed {
+		r.Status.Pass.StartedAt = *s.clock.since()
+	}
 	for i, m := range s.members {
 		step := &r.Status.Steps[stepOf(i)]
-		if m.attempt > 0 {
-			step.Members = append(step.Members, v1alpha1.RolloutStepMember{Name: fmt.Sprintf("w%d", i), Attempt: int32(m.attempt)})
+		if m.attempt > 0 || m.clock != notCounting {
+			step.Members = append(step.Members, v1alpha1.RolloutStepMember{Name: fmt.Sprintf("w%d", i), Attempt: int32(m.attempt), Since: m.clock.since()})
 		}
 		if m.passedOver {
 			step.PassedOver = append(step.PassedOver, fmt.Sprintf("w%d", i))
@@ -306,7 +283,9 @@ func (s simState) reconcile(t *testing.T) ([]simState, Decision) {
 	if len(d.NeedPins) > 0 {
 		t.Fatalf("the refwatcher has answered and is asked again: %+v\n%+v", d.NeedPins, s)
 	}
+	before := s
 	s.record(t, d)
+	before.checkPassDeadline(t, d, &s)
 	states = append(states, s)
 	s.consume(d)
 	states = append(states, s)
@@ -357,13 +336,23 @@ func (s *simState) record(t *testing.T, d Decision) {
 		s.passVersion = 1
 	}
 	for i := range s.members {
-		s.members[i].attempt, s.members[i].passedOver = 0, false
+		s.members[i].attempt, s.members[i].passedOver, s.members[i].clock = 0, false, notCounting
+	}
+	s.clock = notCounting
+	if s.config.deadlines && pass.FinishedAt == nil {
+		s.clock = clockSince(&pass.StartedAt)
+		if pass.ExtendedAt != nil {
+			s.clock = counting
+		}
 	}
 	for i := range d.Rollout.Steps {
 		step := &d.Rollout.Steps[i]
 		s.approved[i] = step.Approval != nil
 		for _, m := range step.Members {
 			s.members[m.Name[1]-'0'].attempt = uint8(m.Attempt)
+			if s.config.deadlines { // elsewhere none passes
+				s.members[m.Name[1]-'0'].clock = clockSince(m.Since)
+			}
 		}
 		for _, name := range step.PassedOver {
 			s.members[name[1]-'0'].passedOver = true

@@ -54,7 +54,7 @@ func (w *walk) finish(c current) {
 	step.Phase = v1alpha1.StepSucceeded
 	step.FinishedAt = &now
 	step.Total, step.Applied, step.Failed = count32(len(c.members)), count32(c.count(done)), count32(c.count(passedOver))
-	step.Members = nil
+	step.Members, step.Deadline = nil, nil
 	for i, m := range c.members {
 		if c.standings[i] != passedOver {
 			continue
@@ -79,7 +79,7 @@ func (w *walk) end(result v1alpha1.PassResult) {
 		ID: pass.ID, Result: result, Message: pass.Message, StartedAt: pass.StartedAt, FinishedAt: now, Revisions: revisions,
 	}
 	for i := range w.status.Steps {
-		w.status.Steps[i].Members = nil
+		w.status.Steps[i].Members, w.status.Steps[i].Deadline = nil, nil
 		if a := w.status.Steps[i].Approval; a != nil {
 			entry.Approvals = append(entry.Approvals, v1alpha1.ApprovedStep{Step: w.status.Steps[i].Name, By: a.By, At: a.At})
 		}

@@ -138,7 +138,7 @@ func (w *walk) countPending(members cohorts, from int) {
 // reportStep reports the current step: what stops it, or what it waits for.
 func (w *walk) reportStep(c current, members cohorts) {
 	step := &w.status.Steps[c.index]
-	bad := c.count(failed) + c.count(retrying) + c.count(passedOver)
+	bad := c.count(failed) + c.count(overdue) + c.count(retrying) + c.count(passedOver)
 	step.Total, step.Applied, step.Failed = count32(len(c.members)), count32(c.count(done)), count32(bad)
 	w.countPending(members, c.index+1)
 	tail := w.earlierRuns(c.index, members) + w.warnings(members, w.status.Pass.Steps, c.index+1) + w.editedSteps()
@@ -178,6 +178,10 @@ func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.
 		return v1alpha1.RolloutFailed, v1alpha1.ReasonNoWorkspacesFound, "; " + noWorkspaces(step.Name)
 	case c.count(failed) > 0:
 		return v1alpha1.RolloutFailed, v1alpha1.ReasonWorkspaceFailed, "; later steps wait until it is mended"
+	case c.count(overdue) > 0:
+		return v1alpha1.RolloutFailed, v1alpha1.ReasonWorkspaceDeadlineExceeded, "; later steps wait until it is applied"
+	case w.late:
+		return v1alpha1.RolloutFailed, v1alpha1.ReasonProgressDeadlineExceeded, w.lateReport(c)
 	case unpinnedReason != "":
 		return unpinnedPhase, unpinnedReason, "; " + unpinnedMessage
 	case w.awaitsApproval(c):
@@ -216,16 +220,28 @@ func (w *walk) failures(c current) string {
 	var failures []string
 	for i, m := range c.members {
 		switch c.standings[i] {
-		case failed:
-			failures = append(failures, m.Name+" failed"+w.failedWith(m))
+		case failed, overdue:
+			failures = append(failures, m.Name+w.trouble(c, i))
 		case retrying:
-			failures = append(failures, fmt.Sprintf("%s failed%s and is tried again (fresh attempt %d)", m.Name, w.failedWith(m), w.attempt(c.index, m.Name)))
+			failures = append(failures, fmt.Sprintf("%s%s and is tried again (fresh attempt %d)", m.Name, w.trouble(c, i), w.entries[m.Name].Attempt))
 		case passedOver:
-			failures = append(failures, m.Name+" failed"+w.failedWith(m)+" and is passed over")
+			failures = append(failures, m.Name+w.trouble(c, i)+" and is passed over")
 		case unpinned, waiting, running, done:
 		}
 	}
 	return list(failures, "; ")
+}
+
+// trouble says what became of a member that is not done.
+func (w *walk) trouble(c current, i int) string {
+	m := c.members[i]
+	switch {
+	case c.standings[i] == retrying && !endedFailing(m, w.status.Pass.ID):
+		return " did not succeed"
+	case c.late[i] && !endedFailing(m, w.status.Pass.ID):
+		return fmt.Sprintf(" is overdue (workspaceDeadline %s)", w.workspaceDeadline(c.index))
+	}
+	return " failed" + w.failedWith(m)
 }
 
 func (w *walk) failedWith(m *v1alpha1.Workspace) string {

@@ -3,12 +3,12 @@ package progression
 import "magosproject.io/api/v1alpha1"
 
 // superseded reports whether the pass makes way for the next: its steps were edited, or a commit is newer than its own.
-// Only a pass that is stuck does: nothing of its step runs, and a member has failed, or has no commit, or there is no member.
+// Only a pass that is stuck does: nothing of its step runs, and a member has failed or is overdue, or has no commit, or there is no member, or the pass itself is overdue.
 func (w *walk) superseded(c current, members cohorts) bool {
 	if w.hold != nil {
 		return false
 	}
-	stuck := len(c.members) == 0 || c.count(failed) > 0 || w.refused(c)
+	stuck := len(c.members) == 0 || c.count(failed)+c.count(overdue) > 0 || w.refused(c) || w.late
 	if !stuck || c.live() {
 		return false
 	}

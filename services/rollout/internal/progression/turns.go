@@ -19,7 +19,7 @@ type turn int
 const (
 	// begun has a run that lives.
 	begun turn = iota
-	// mending has failed, and waits for its next attempt.
+	// mending has failed or is overdue, and waits for its next attempt.
 	mending
 	// held has been granted in this pass and has not begun.
 	held
@@ -35,7 +35,7 @@ func (w *walk) turnOf(c current, i int) turn {
 	switch c.standings[i] {
 	case done, passedOver, unpinned:
 		return idle
-	case failed, retrying:
+	case failed, overdue, retrying:
 		if isLive(m) && !isDriftRun(m) {
 			return begun
 		}
@@ -77,7 +77,7 @@ func (w *walk) mayRun(c current, i int, open, room bool) bool {
 	case begun:
 		return c.members[i].Status.Run.Pass == w.status.Pass.ID || open && room
 	case next:
-		return open && room && c.count(failed) == 0
+		return open && room && c.count(failed)+c.count(overdue) == 0 && !w.late
 	case mending, held:
 		return open && room
 	case idle:
@@ -114,7 +114,7 @@ func (w *walk) queue(c current) []int {
 func (w *walk) grantRun(c current, m *v1alpha1.Workspace) {
 	w.grants[m.Name] = v1alpha1.Grant{
 		Scope: v1alpha1.ScopeRun, Pass: w.status.Pass.ID, Revision: w.recorded(KeyOf(m)), For: v1alpha1.GrantSubject(m),
-		Attempt: w.attempt(c.index, m.Name),
+		Attempt: w.entries[m.Name].Attempt,
 	}
 }
 

@@ -30,6 +30,10 @@ type walk struct {
 	unanswered map[Key]Resolution
 	// commands are what people ask for.
 	commands commands
+	// late is true when the pass is overdue.
+	late bool
+	// entries are what is kept of the members of the current step, by name.
+	entries map[string]v1alpha1.RolloutStepMember
 	// hold says why nothing new may be granted; nil when it may.
 	hold *hold
 }
@@ -156,6 +160,10 @@ func (w *walk) goOn() {
 	}
 	w.repair()
 	w.approve()
+	if why := w.judgePass(); why != "" {
+		w.abort(why)
+		return
+	}
 	for {
 		c := w.step(members)
 		if why := w.judgeFailures(c); why != "" {
@@ -196,6 +204,8 @@ type current struct {
 	index     int
 	members   []*v1alpha1.Workspace
 	standings []standing
+	// late says which of them are overdue.
+	late []bool
 	// soak is what a step that is complete waits for before the pass goes on.
 	soak soak
 }
@@ -208,6 +218,11 @@ func (w *walk) step(members cohorts) current {
 	for _, m := range c.members {
 		c.standings = append(c.standings, standingOf(m, w.status.Pass.ID, w.pin(m)))
 	}
+	w.entries = map[string]v1alpha1.RolloutStepMember{}
+	for _, e := range w.status.Steps[index].Members {
+		w.entries[e.Name] = e
+	}
+	w.readClocks(&c)
 	return c
 }
 
@@ -270,6 +285,7 @@ func (w *walk) stay(c current, members cohorts) {
 	between := (w.awaitsApproval(c) || c.soak != soaked) && w.hold == nil
 	w.grantDrift(members.outside(c.index), !between)
 	w.grantStep(c)
+	w.keepEntries(c)
 	w.reportStep(c, members)
 }
 

@@ -12,107 +12,6 @@ import (
 // Workspaces run, fail and drift, commits arrive, the watcher lags behind, the Rollout is deleted, created and edited, and the
 // service dies between any two effects. A state is a comparable value, so that each is visited once.
 
-// checkGrant holds the laws of granting.
-func (s *simState) checkGrant(t *testing.T, i int) {
-	t.Helper()
-	m := s.members[i]
-	g := m.grant
-	moving := s.passState == v1alpha1.RolloutProgressing
-	switch {
-	case !s.rollout:
-		if g.pass != standingPass || g.scope != v1alpha1.ScopeRun {
-			t.Fatalf("without a Rollout w%d holds %+v", i, g)
-		}
-	case g.pass == standingPass || g.rev == 0:
-		t.Fatalf("two orchestrators: w%d holds %+v under a Rollout", i, g)
-	case !moving && s.result == v1alpha1.PassAborted:
-		t.Fatalf("w%d is granted %+v after an abort", i, g)
-	case s.paused && !m.live():
-		t.Fatalf("w%d is granted %+v under a pause, and nothing of it has begun", i, g)
-	case g.scope == v1alpha1.ScopeDrift:
-		if g.rev != m.appliedRev && !m.run.drift {
-			t.Fatalf("a drift grant for another commit than the applied one: w%d %+v", i, m)
-		}
-	case !moving || stepOf(i) != int(s.step):
-		between := !moving || s.awaits() || s.config.soak && s.complete()
-		if !between || !m.run.drift || m.run.phase != v1alpha1.RunPlanned && m.run.phase != v1alpha1.RunApplying {
-			t.Fatalf("w%d of step %d may run outside of step %d without drift: %+v", i, stepOf(i), s.step, *s)
-		}
-	case m.run.drift && m.live() && g.rev == m.run.rev:
-		// What a drift plan found is applied at the commit that is in force.
-	case s.awaits():
-		t.Fatalf("w%d may run before step %d is approved", i, s.step)
-	default:
-		s.checkEarlierSteps(t, i, g.rev)
-	}
-}
-
-// checkSoak holds that no step in which something ran is left before its soak has passed without a drift that anybody knows of.
-func (s *simState) checkSoak(t *testing.T, next *v1alpha1.RolloutStatus) {
-	t.Helper()
-	left := next.Pass.ID == passID && (next.CurrentStep > int32(s.step) || next.Pass.Result == v1alpha1.PassSucceeded || next.Pass.Result == v1alpha1.PassIncomplete)
-	if !s.config.soak || !left || s.passState != v1alpha1.RolloutProgressing {
-		return
-	}
-	ran := false
-	for _, i := range s.all() {
-		m := s.members[i]
-		if stepOf(i) != int(s.step) {
-			continue
-		}
-		ran = ran || m.appliedPass == thisPass || m.passedOver
-		if m.live() && m.run.drift && m.run.phase != v1alpha1.RunPlanning {
-			t.Fatalf("step %d is left while drift was found in w%d: %+v", s.step, i, *s)
-		}
-	}
-	if ran && s.soak != elapsed {
-		t.Fatalf("step %d is left before it has soaked: %+v", s.step, *s)
-	}
-}
-
-// complete reports whether every member of the current step has the commit of the pass, or was passed over.
-func (s *simState) complete() bool {
-	for _, i := range s.all() {
-		if m := s.members[i]; stepOf(i) == int(s.step) && m.appliedRev != s.pin && !m.passedOver {
-			return false
-		}
-	}
-	return true
-}
-
-func (m simMember) live() bool { return m.run.phase != "" && !m.run.phase.Terminal() }
-
-// awaits reports whether the current step waits for a person.
-func (s *simState) awaits() bool {
-	return s.config.gate > 0 && s.step == s.config.gate && !s.approved[s.step]
-}
-
-// checkEarlierSteps holds that no member of a step is granted a commit before all of the steps before have it, or were passed over.
-func (s *simState) checkEarlierSteps(t *testing.T, i int, rev uint8) {
-	t.Helper()
-	for _, j := range s.all() {
-		if stepOf(j) < stepOf(i) && s.members[j].appliedRev != rev && !s.members[j].passedOver {
-			t.Fatalf("w%d of step %d is granted commit %d, and w%d of step %d has %d\n%+v", i, stepOf(i), rev, j, stepOf(j), s.members[j].appliedRev, *s)
-		}
-	}
-}
-
-// checkParallel holds that no more members of a step run at a time than maxParallel says.
-func (s *simState) checkParallel(t *testing.T) {
-	t.Helper()
-	for step := range simSteps {
-		n := 0
-		for _, i := range s.all() {
-			if m := s.members[i]; stepOf(i) == step && m.live() && !m.run.drift && m.run.pass == thisPass {
-				n++
-			}
-		}
-		if s.config.parallel > 0 && n > int(s.config.parallel) {
-			t.Fatalf("%d members of step %d run at a time: %+v", n, step, *s)
-		}
-	}
-}
-
 // workspaceMoves returns what the workspace service and its pods can do next for member i.
 func (s simState) workspaceMoves(t *testing.T, i int) []simState {
 	m, g := s.members[i], s.grantOf(i)
@@ -179,11 +78,11 @@ func (s simState) mishaps() []simState {
 		add(func(n *simState) {
 			n.left.toggles--
 			n.rollout = !n.rollout
-			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved, n.soak = "", "", 0, 0, 0, [simSteps]bool{}, notCounting
+			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved, n.soak, n.clock = "", "", 0, 0, 0, [simSteps]bool{}, notCounting, notCounting
 			n.age()
 			n.abort, n.retry, n.approve, n.paused = simCommand{}, simCommand{}, simCommand{}, false
 			for i := range n.members {
-				n.members[i].attempt, n.members[i].passedOver = 0, false
+				n.members[i].attempt, n.members[i].passedOver, n.members[i].clock = 0, false, notCounting
 			}
 		})
 	}
@@ -191,6 +90,7 @@ func (s simState) mishaps() []simState {
 		add(func(n *simState) { n.left.edits--; n.specVersion = 1 - n.specVersion })
 	}
 	all = append(all, s.people()...)
+	all = append(all, s.tooSlow()...)
 	for _, i := range s.all() {
 		m := s.members[i]
 		if s.left.failures > 0 && (m.run.phase == v1alpha1.RunPlanning || m.run.phase == v1alpha1.RunApplying) && !m.run.drift {
@@ -246,6 +146,8 @@ func (s simState) helped() (next simState, ok bool) {
 		s.paused = false
 	case s.passState == v1alpha1.RolloutProgressing && s.awaits():
 		s.approve = present
+	case s.passState == v1alpha1.RolloutProgressing && s.clock == elapsed:
+		s.retry = present
 	case s.passState == v1alpha1.RolloutSucceeded && s.result != v1alpha1.PassSucceeded:
 		s.retry = present
 	default:
@@ -306,9 +208,8 @@ func (s simState) goodNext(t *testing.T, visited map[simState]simState) simState
 		s.detected = s.head
 		return s
 	}
-	if s.soak == counting {
-		s.soak = elapsed
-		return s
+	if later := s.passing(); len(later) > 0 {
+		return later[0]
 	}
 	if helped, ok := s.helped(); ok && !s.settled() {
 		return helped
@@ -344,9 +245,15 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 		"an approval":                {1, budget{pushes: 1, failures: 1, drifts: 1}, simConfig{gate: 2}},
 		"a soak, failure, drift":     {1, budget{failures: 1, drifts: 1}, simConfig{soak: true}},
 		"a soak, a commit, a pause":  {1, budget{pushes: 1, pauses: 1}, simConfig{soak: true, gate: 2}},
+		"deadlines":                  {1, budget{pushes: 1, failures: 1, lates: 2}, simConfig{deadlines: true}},
+		"deadlines, one at a time":   {2, budget{lates: 2}, simConfig{deadlines: true, parallel: 1}},
+		"deadlines passed over":      {1, budget{failures: 1, lates: 2}, simConfig{deadlines: true, onFailure: v1alpha1.FailureContinue}},
+		"deadlines and retries":      {1, budget{failures: 1, lates: 2, pauses: 1}, simConfig{deadlines: true, onFailure: v1alpha1.FailureRetry, retries: 1}},
+		"deadlines abort":            {1, budget{lates: 2, drifts: 1}, simConfig{deadlines: true, onFailure: v1alpha1.FailureAbort}},
 		"an approval and an abort":   {1, budget{edits: 1, aborts: 1, pauses: 1, failures: 1}, simConfig{gate: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, ordered := range []bool{true, false} {
 				if !ordered && test.left.toggles == 0 {
 					continue
@@ -392,10 +299,8 @@ func visitAll(t *testing.T, first simState) map[simState]simState {
 			polled.detected = s.head
 			push(polled)
 		}
-		if s.soak == counting {
-			waited := s
-			waited.soak = elapsed
-			push(waited)
+		for _, next := range s.passing() {
+			push(next)
 		}
 		for _, next := range s.mishaps() {
 			push(next)

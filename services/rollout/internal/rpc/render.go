@@ -33,7 +33,7 @@ func renderPass(p *v1alpha1.RolloutPass) *pb.Pass {
 	if p == nil {
 		return nil
 	}
-	message := &pb.Pass{Id: p.ID, StartedAt: timestamppb.New(p.StartedAt.Time), FinishedAt: timestamp(p.FinishedAt), Result: string(p.Result)}
+	message := &pb.Pass{Id: p.ID, StartedAt: timestamppb.New(p.StartedAt.Time), FinishedAt: timestamp(p.FinishedAt), Result: string(p.Result), Deadline: timestamp(p.Deadline)}
 	for _, r := range p.Revisions {
 		message.Revisions = append(message.Revisions, &pb.PinnedRevision{RepoUrl: r.RepoURL, TargetRevision: r.TargetRevision, Revision: r.Revision})
 	}
@@ -44,7 +44,7 @@ func renderStep(s *v1alpha1.RolloutStepStatus) *pb.Step {
 	message := &pb.Step{
 		Name: s.Name, Phase: string(s.Phase), Total: s.Total, Applied: s.Applied, Failed: s.Failed,
 		StartedAt: timestamp(s.StartedAt), FinishedAt: timestamp(s.FinishedAt), PassedOver: s.PassedOver,
-		SoakUntil: timestamp(s.SoakUntil),
+		SoakUntil: timestamp(s.SoakUntil), Deadline: timestamp(s.Deadline),
 	}
 	if s.Approval != nil {
 		message.Approval = &pb.StepApproval{By: s.Approval.By, At: timestamp(&s.Approval.At)}
