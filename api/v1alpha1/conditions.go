@@ -25,7 +25,7 @@ const (
 )
 
 // RolloutPhase is where a Rollout stands. It is derived for people and never read back by a service.
-// +kubebuilder:validation:Enum=Idle;Progressing;Soaking;AwaitingApproval;Paused;Failed;Aborted;Succeeded
+// +kubebuilder:validation:Enum=Idle;Progressing;Soaking;AwaitingApproval;Waiting;Paused;Failed;Aborted;Succeeded
 type RolloutPhase string
 
 // The phases of a Rollout and of its steps.
@@ -38,6 +38,8 @@ const (
 	RolloutSoaking RolloutPhase = "Soaking"
 	// RolloutAwaitingApproval waits until a person lets the pass enter its next step.
 	RolloutAwaitingApproval RolloutPhase = "AwaitingApproval"
+	// RolloutWaiting gives no new grants until a window opens.
+	RolloutWaiting RolloutPhase = "Waiting"
 	// RolloutPaused grants nothing new because spec.paused or the annotation hold says so.
 	RolloutPaused RolloutPhase = "Paused"
 	// RolloutAborted ended its pass early and rests until a new commit comes or a person retries.
@@ -307,6 +309,8 @@ const (
 	ReasonStepRetried Reason = "StepRetried"
 	// ReasonPaused: spec.paused or the annotation magosproject.io/hold holds every new grant back; set it to false or remove it.
 	ReasonPaused Reason = "Paused"
+	// ReasonAwaitingWindow: no new grant is given outside of the windows of the Rollout; status.opensAt says when they open.
+	ReasonAwaitingWindow Reason = "AwaitingWindow"
 	// ReasonAborted: the pass was ended early; a new commit or the annotation magosproject.io/retry-step begins the next.
 	ReasonAborted Reason = "Aborted"
 	// ReasonPassIncomplete: the last pass went on without members that failed, as onFailure says; the message names them.

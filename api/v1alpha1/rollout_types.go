@@ -78,6 +78,40 @@ type OnFailure struct {
 	Retries *int32 `json:"retries,omitempty"`
 }
 
+// WindowKind says what a window does while it is open.
+// +kubebuilder:validation:Enum=Allow;Deny
+type WindowKind string
+
+// The kinds of windows.
+const (
+	// WindowAllow lets grants be given. Where there is such a window, none is given outside of all of them.
+	WindowAllow WindowKind = "Allow"
+	// WindowDeny holds new grants back, also where a window of kind Allow is open.
+	WindowDeny WindowKind = "Deny"
+)
+
+// RolloutWindow is a time that comes again and again, read off the clock on the wall of its zone.
+// +kubebuilder:validation:XValidation:rule="self.kind != 'Deny' || !self.duration.matches('^[0-9hms]+$') || !(self.cron.matches('^[^ ]+ [^ ]+ [*] [*] [*]$') && duration(self.duration) >= duration('24h') || self.cron.matches('^[^ ]+ [*] [*] [*] [*]$') && duration(self.duration) >= duration('1h') || self.cron.matches('^[*] [*] [*] [*] [*]$'))",message="this Deny window never ends, for it begins anew before it is over, so that nothing would ever run: write a shorter duration, name days in cron, or set spec.paused"
+type RolloutWindow struct {
+	// kind of the window.
+	Kind WindowKind `json:"kind"`
+	// cron says when the window opens: minute, hour, day of month, month, day of week, as in a CronJob.
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(?i)([*]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?(,([*]|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?)* ([*]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?(,([*]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?)* ([*]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?(,([*]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?)* ([*]|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC))?)(/[1-9][0-9]?)?(,([*]|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC))?)(/[1-9][0-9]?)?)* ([*]|([0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)(-([0-6]|SUN|MON|TUE|WED|THU|FRI|SAT))?)(/[1-9][0-9]?)?(,([*]|([0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)(-([0-6]|SUN|MON|TUE|WED|THU|FRI|SAT))?)(/[1-9][0-9]?)?)*$')",message="cron cannot be understood: write five fields (minute, hour, day of month, month, day of week) with one space between them, such as 0 22 * * MON-FRI"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(?i)[^ ]+ [^ ]+ ((30|31)(,(30|31))* (0?2|FEB)|31 (0?[2469]|11|FEB|APR|JUN|SEP|NOV)(,(0?[2469]|11|FEB|APR|JUN|SEP|NOV))*) [*]$')",message="cron names a day that no year has, so that the window would never open: write a day that the month has, such as 28 for February"
+	Cron string `json:"cron"`
+	// duration is how long the window stays open, on the clock on the wall: a Go duration from 1m to 8760h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="duration must be from 1m to 8760h: write one such as 30m, 8h or 48h"
+	Duration metav1.Duration `json:"duration"`
+	// zone whose clock counts, a name of the IANA time zone database such as Europe/Berlin. Default: UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$') && self != 'Local'",message="zone is no name of a time zone: write one of the IANA database, such as Europe/Berlin, or leave it out for UTC"
+	Zone string `json:"zone,omitempty"`
+}
+
 // RolloutStrategy is the order in which Workspaces run.
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadline) || self.steps.all(s, duration(self.progressDeadline) >= (has(s.workspaceDeadline) ? duration(s.workspaceDeadline) : duration('0s')) + (has(s.soak) ? duration(s.soak) : duration('0s')))",message="progressDeadline is shorter than a step that it bounds: write at least workspaceDeadline and soak of each step together"
 // +kubebuilder:validation:XValidation:rule="!has(self.progressDeadline) || duration(self.progressDeadline) > self.steps.map(s, has(s.soak) ? duration(s.soak) : duration('0s')).sum()",message="progressDeadline is shorter than what it bounds: write more than the soaks of all steps together, for a pass waits for each of them"
@@ -99,6 +133,11 @@ type RolloutStrategy struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="progressDeadline must be a duration from 1m to 8760h: write one such as 30m, 2h or 1h30m, or leave it out for none"
 	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
+	// windows say when new grants may be given. What has begun is never cut short by them. An edit counts at once. Default: at any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Windows []RolloutWindow `json:"windows,omitempty"`
 }
 
 // RolloutSpec is what a Rollout asks for.
@@ -270,6 +309,9 @@ type RolloutStatus struct {
 	// currentStep is the index of the step that may run; within a pass it never moves back.
 	// +optional
 	CurrentStep int32 `json:"currentStep"`
+	// opensAt is when the windows let new grants be given again; absent while they do, or where there are none.
+	// +optional
+	OpensAt *metav1.Time `json:"opensAt,omitempty"`
 	// pass is the present or last pass.
 	// +optional
 	Pass *RolloutPass `json:"pass,omitempty"`

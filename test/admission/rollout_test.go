@@ -5,6 +5,10 @@ import (
 	"testing"
 )
 
+func window(kind, cron, duration, zone string) map[string]any {
+	return map[string]any{"kind": kind, "cron": cron, "duration": duration, "zone": zone}
+}
+
 func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.T) {
 	c := newClient(t)
 	step := func(field string, value any) any {
@@ -38,6 +42,18 @@ func TestARolloutThatIsWrongIsRefusedWithAMessageThatSaysWhatToWrite(t *testing.
 		"a pass shorter than its soaks": {"spec.strategy", map[string]any{"progressDeadline": "2h", "steps": []any{
 			map[string]any{"name": "dev", "selector": map[string]any{}, "soak": "1h"}, map[string]any{"name": "prod", "selector": map[string]any{}, "soak": "1h"},
 		}}, "write more than the soaks of all steps together"},
+		"a window that cannot be told":  {"spec.strategy.windows", []any{window("Maybe", "0 8 * * *", "1h", "UTC")}, `supported values: "Allow", "Deny"`},
+		"cron of four fields":           {"spec.strategy.windows", []any{window("Allow", "0 8 * *", "1h", "UTC")}, "write five fields"},
+		"cron of the 61st minute":       {"spec.strategy.windows", []any{window("Allow", "61 8 * * *", "1h", "UTC")}, "write five fields"},
+		"cron as a word":                {"spec.strategy.windows", []any{window("Allow", "@daily", "1h", "UTC")}, "write five fields"},
+		"the 30th of February":          {"spec.strategy.windows", []any{window("Allow", "0 8 30 2 *", "1h", "UTC")}, "a day that no year has"},
+		"the 31st of short months":      {"spec.strategy.windows", []any{window("Allow", "0 8 31 JUN,9 *", "1h", "UTC")}, "a day that no year has"},
+		"a window of no time":           {"spec.strategy.windows", []any{window("Allow", "0 8 * * *", "0s", "UTC")}, "write one such as 30m, 8h"},
+		"a window that ends before":     {"spec.strategy.windows", []any{window("Allow", "0 8 * * *", "-1h", "UTC")}, "write one such as 30m, 8h"},
+		"a Deny for all days":           {"spec.strategy.windows", []any{window("Deny", "0 0 * * *", "24h", "UTC")}, "nothing would ever run"},
+		"a Deny for all hours":          {"spec.strategy.windows", []any{window("Deny", "0 * * * *", "1h", "UTC")}, "nothing would ever run"},
+		"a zone that is none":           {"spec.strategy.windows", []any{window("Allow", "0 8 * * *", "1h", "+02:00")}, "such as Europe/Berlin"},
+		"the zone of whatever machine":  {"spec.strategy.windows", []any{window("Allow", "0 8 * * *", "1h", "Local")}, "such as Europe/Berlin"},
 		"an approval that says nothing": {"spec.strategy.steps", step("approval", map[string]any{}), "Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,12 +79,16 @@ func TestARolloutThatPeopleReallyWriteIsAccepted(t *testing.T) {
 		path  string
 		value any
 	}{
-		"one at a time":      {"spec.strategy.steps", step("maxParallel", int64(1))},
-		"very many":          {"spec.strategy.steps", step("maxParallel", int64(100_000))},
-		"a percentage":       {"spec.strategy.steps", step("maxParallel", "20%")},
-		"all":                {"spec.strategy.steps", step("maxParallel", "100%")},
-		"a soak":             {"spec.strategy.steps", step("soak", "1h30m")},
-		"deadlines":          {"spec.strategy", map[string]any{"progressDeadline": "48h", "steps": step("workspaceDeadline", "2h")}},
+		"one at a time": {"spec.strategy.steps", step("maxParallel", int64(1))},
+		"very many":     {"spec.strategy.steps", step("maxParallel", int64(100_000))},
+		"a percentage":  {"spec.strategy.steps", step("maxParallel", "20%")},
+		"all":           {"spec.strategy.steps", step("maxParallel", "100%")},
+		"a soak":        {"spec.strategy.steps", step("soak", "1h30m")},
+		"deadlines":     {"spec.strategy", map[string]any{"progressDeadline": "48h", "steps": step("workspaceDeadline", "2h")}},
+		"windows": {"spec.strategy.windows", []any{
+			window("Allow", "0 8 * * MON-FRI", "9h", "Europe/Berlin"), window("Deny", "0 0 20 12 *", "336h", "America/Argentina/Buenos_Aires"),
+			window("Deny", "*/15 1,3-5 1-7 jan-MAR,12 0", "10m", "Etc/GMT+5"), window("Allow", "0 0 31 1-6 *", "1h", "UTC"), window("Deny", "0 8 31 9 MON", "1h", "UTC"),
+		}},
 		"an approval":        {"spec.strategy.steps", step("approval", map[string]any{"required": true})},
 		"an action":          {"spec.strategy.onFailure", map[string]any{"action": "Abort"}},
 		"retries":            {"spec.strategy.onFailure", map[string]any{"action": "Retry", "retries": int64(3)}},

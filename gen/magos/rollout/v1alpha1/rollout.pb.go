@@ -43,7 +43,9 @@ type Rollout struct {
 	// The steps of that pass.
 	Steps []*Step `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`
 	// The conditions.
-	Conditions    []*v1alpha1.Condition `protobuf:"bytes,8,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	Conditions []*v1alpha1.Condition `protobuf:"bytes,8,rep,name=conditions,proto3" json:"conditions,omitempty"`
+	// When the windows let new grants be given again; absent while they do.
+	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,6 +132,13 @@ func (x *Rollout) GetSteps() []*Step {
 func (x *Rollout) GetConditions() []*v1alpha1.Condition {
 	if x != nil {
 		return x.Conditions
+	}
+	return nil
+}
+
+func (x *Rollout) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
 	}
 	return nil
 }
@@ -1476,7 +1485,7 @@ var File_magos_rollout_v1alpha1_rollout_proto protoreflect.FileDescriptor
 
 const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"$magos/rollout/v1alpha1/rollout.proto\x12\x16magos.rollout.v1alpha1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1emagos/core/v1alpha1/core.proto\"\xcc\x02\n" +
+	"$magos/rollout/v1alpha1/rollout.proto\x12\x16magos.rollout.v1alpha1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1emagos/core/v1alpha1/core.proto\"\x83\x03\n" +
 	"\aRollout\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1e.magos.core.v1alpha1.ObjectRefR\x03ref\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -1487,7 +1496,8 @@ const file_magos_rollout_v1alpha1_rollout_proto_rawDesc = "" +
 	"\x05steps\x18\a \x03(\v2\x1c.magos.rollout.v1alpha1.StepR\x05steps\x12>\n" +
 	"\n" +
 	"conditions\x18\b \x03(\v2\x1e.magos.core.v1alpha1.ConditionR\n" +
-	"conditions\"\xa4\x02\n" +
+	"conditions\x125\n" +
+	"\bopens_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\"\xa4\x02\n" +
 	"\x04Pass\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x129\n" +
 	"\n" +
@@ -1632,54 +1642,55 @@ var file_magos_rollout_v1alpha1_rollout_proto_depIdxs = []int32{
 	1,  // 1: magos.rollout.v1alpha1.Rollout.pass:type_name -> magos.rollout.v1alpha1.Pass
 	3,  // 2: magos.rollout.v1alpha1.Rollout.steps:type_name -> magos.rollout.v1alpha1.Step
 	26, // 3: magos.rollout.v1alpha1.Rollout.conditions:type_name -> magos.core.v1alpha1.Condition
-	27, // 4: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
-	27, // 5: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
-	2,  // 6: magos.rollout.v1alpha1.Pass.revisions:type_name -> magos.rollout.v1alpha1.PinnedRevision
-	27, // 7: magos.rollout.v1alpha1.Pass.deadline:type_name -> google.protobuf.Timestamp
-	27, // 8: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
-	27, // 9: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
-	4,  // 10: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
-	27, // 11: magos.rollout.v1alpha1.Step.soak_until:type_name -> google.protobuf.Timestamp
-	27, // 12: magos.rollout.v1alpha1.Step.deadline:type_name -> google.protobuf.Timestamp
-	27, // 13: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
-	25, // 14: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 15: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 16: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
-	0,  // 17: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 18: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	0,  // 19: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
-	25, // 20: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 21: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 22: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 23: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 24: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	25, // 25: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
-	28, // 26: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
-	5,  // 27: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
-	7,  // 28: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
-	9,  // 29: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
-	11, // 30: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
-	13, // 31: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
-	15, // 32: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
-	17, // 33: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
-	19, // 34: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
-	21, // 35: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
-	23, // 36: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
-	6,  // 37: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
-	8,  // 38: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
-	10, // 39: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
-	12, // 40: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
-	14, // 41: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
-	16, // 42: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
-	18, // 43: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
-	20, // 44: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
-	22, // 45: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
-	24, // 46: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
-	37, // [37:47] is the sub-list for method output_type
-	27, // [27:37] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	27, // 4: magos.rollout.v1alpha1.Rollout.opens_at:type_name -> google.protobuf.Timestamp
+	27, // 5: magos.rollout.v1alpha1.Pass.started_at:type_name -> google.protobuf.Timestamp
+	27, // 6: magos.rollout.v1alpha1.Pass.finished_at:type_name -> google.protobuf.Timestamp
+	2,  // 7: magos.rollout.v1alpha1.Pass.revisions:type_name -> magos.rollout.v1alpha1.PinnedRevision
+	27, // 8: magos.rollout.v1alpha1.Pass.deadline:type_name -> google.protobuf.Timestamp
+	27, // 9: magos.rollout.v1alpha1.Step.started_at:type_name -> google.protobuf.Timestamp
+	27, // 10: magos.rollout.v1alpha1.Step.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 11: magos.rollout.v1alpha1.Step.approval:type_name -> magos.rollout.v1alpha1.StepApproval
+	27, // 12: magos.rollout.v1alpha1.Step.soak_until:type_name -> google.protobuf.Timestamp
+	27, // 13: magos.rollout.v1alpha1.Step.deadline:type_name -> google.protobuf.Timestamp
+	27, // 14: magos.rollout.v1alpha1.StepApproval.at:type_name -> google.protobuf.Timestamp
+	25, // 15: magos.rollout.v1alpha1.GetRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 16: magos.rollout.v1alpha1.GetRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 17: magos.rollout.v1alpha1.ListRolloutsResponse.rollouts:type_name -> magos.rollout.v1alpha1.Rollout
+	0,  // 18: magos.rollout.v1alpha1.WatchRolloutsResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 19: magos.rollout.v1alpha1.WatchRolloutRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	0,  // 20: magos.rollout.v1alpha1.WatchRolloutResponse.rollout:type_name -> magos.rollout.v1alpha1.Rollout
+	25, // 21: magos.rollout.v1alpha1.PauseRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 22: magos.rollout.v1alpha1.ResumeRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 23: magos.rollout.v1alpha1.ApproveStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 24: magos.rollout.v1alpha1.RetryStepRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 25: magos.rollout.v1alpha1.AbortRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	25, // 26: magos.rollout.v1alpha1.ExplainRequest.rollout:type_name -> magos.core.v1alpha1.ObjectRef
+	28, // 27: magos.rollout.v1alpha1.ExplainResponse.chain:type_name -> magos.core.v1alpha1.Fact
+	5,  // 28: magos.rollout.v1alpha1.RolloutService.GetRollout:input_type -> magos.rollout.v1alpha1.GetRolloutRequest
+	7,  // 29: magos.rollout.v1alpha1.RolloutService.ListRollouts:input_type -> magos.rollout.v1alpha1.ListRolloutsRequest
+	9,  // 30: magos.rollout.v1alpha1.RolloutService.WatchRollouts:input_type -> magos.rollout.v1alpha1.WatchRolloutsRequest
+	11, // 31: magos.rollout.v1alpha1.RolloutService.WatchRollout:input_type -> magos.rollout.v1alpha1.WatchRolloutRequest
+	13, // 32: magos.rollout.v1alpha1.RolloutService.Pause:input_type -> magos.rollout.v1alpha1.PauseRequest
+	15, // 33: magos.rollout.v1alpha1.RolloutService.Resume:input_type -> magos.rollout.v1alpha1.ResumeRequest
+	17, // 34: magos.rollout.v1alpha1.RolloutService.ApproveStep:input_type -> magos.rollout.v1alpha1.ApproveStepRequest
+	19, // 35: magos.rollout.v1alpha1.RolloutService.RetryStep:input_type -> magos.rollout.v1alpha1.RetryStepRequest
+	21, // 36: magos.rollout.v1alpha1.RolloutService.Abort:input_type -> magos.rollout.v1alpha1.AbortRequest
+	23, // 37: magos.rollout.v1alpha1.RolloutService.Explain:input_type -> magos.rollout.v1alpha1.ExplainRequest
+	6,  // 38: magos.rollout.v1alpha1.RolloutService.GetRollout:output_type -> magos.rollout.v1alpha1.GetRolloutResponse
+	8,  // 39: magos.rollout.v1alpha1.RolloutService.ListRollouts:output_type -> magos.rollout.v1alpha1.ListRolloutsResponse
+	10, // 40: magos.rollout.v1alpha1.RolloutService.WatchRollouts:output_type -> magos.rollout.v1alpha1.WatchRolloutsResponse
+	12, // 41: magos.rollout.v1alpha1.RolloutService.WatchRollout:output_type -> magos.rollout.v1alpha1.WatchRolloutResponse
+	14, // 42: magos.rollout.v1alpha1.RolloutService.Pause:output_type -> magos.rollout.v1alpha1.PauseResponse
+	16, // 43: magos.rollout.v1alpha1.RolloutService.Resume:output_type -> magos.rollout.v1alpha1.ResumeResponse
+	18, // 44: magos.rollout.v1alpha1.RolloutService.ApproveStep:output_type -> magos.rollout.v1alpha1.ApproveStepResponse
+	20, // 45: magos.rollout.v1alpha1.RolloutService.RetryStep:output_type -> magos.rollout.v1alpha1.RetryStepResponse
+	22, // 46: magos.rollout.v1alpha1.RolloutService.Abort:output_type -> magos.rollout.v1alpha1.AbortResponse
+	24, // 47: magos.rollout.v1alpha1.RolloutService.Explain:output_type -> magos.rollout.v1alpha1.ExplainResponse
+	38, // [38:48] is the sub-list for method output_type
+	28, // [28:38] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_magos_rollout_v1alpha1_rollout_proto_init() }

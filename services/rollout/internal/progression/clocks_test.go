@@ -40,13 +40,19 @@ func clockSince(t *metav1.Time) simClock {
 	return elapsed
 }
 
-// passing yields the states in which one of the clocks that people wait for has run out.
+// passing returns the states in which something that only time brings has come: a soak has passed, a window has opened.
 func (s simState) passing() []simState {
-	if s.soak != counting {
-		return nil
+	var all []simState
+	if s.soak == counting {
+		waited := s
+		waited.soak = elapsed
+		all = append(all, waited)
 	}
-	s.soak = elapsed
-	return []simState{s}
+	if s.closed {
+		s.closed = false
+		all = append(all, s)
+	}
+	return all
 }
 
 // tooSlow returns the states in which a deadline passes, within the budget.

@@ -17,37 +17,25 @@ func (w *walk) onFailure(index int) v1alpha1.OnFailure {
 	return v1alpha1.OnFailure{Action: v1alpha1.FailureHalt}
 }
 
-// judgeFailures turns failed members into what the step's onFailure, or a person's retry, makes of them.
+// judgeFailures turns members that failed or are overdue into what the step's onFailure, or a person's retry, makes of them.
 // A failure from before the pass gets its attempt in the pass first. It returns why the pass is to be aborted, empty where it goes on.
 func (w *walk) judgeFailures(c current) string {
 	stated := w.onFailure(c.index)
 	var retried, fatal []string
 	for i, m := range c.members {
-		if c.standings[i] != failed && !c.late[i] {
-			continue
-		}
-		attempt := w.entries[m.Name].Attempt
-		if !endedFailing(m, w.status.Pass.ID) && !c.late[i] {
-			if isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0 {
-				c.standings[i] = retrying
-			}
-			continue
-		}
-		spent := c.late[i] || m.Status.Run.Attempt >= attempt
-		if spent && (w.commands.retry || stated.Action == v1alpha1.FailureRetry && attempt < retries(stated)) {
-			w.tryAgain(m)
-			retried = append(retried, m.Name)
-			c.late[i], spent = false, false
-		}
 		switch {
-		case !spent:
+		case c.late[i] || c.standings[i] == failed && endedFailing(m, w.status.Pass.ID):
+			if w.isTriedAgain(c, i, stated) {
+				w.tryAgain(m)
+				c.late[i], c.standings[i] = false, retrying
+				retried = append(retried, m.Name)
+				continue
+			}
+			if c.standings[i] = w.judge(c, i, stated); c.standings[i] != retrying && stated.Action == v1alpha1.FailureAbort {
+				fatal = append(fatal, m.Name+w.trouble(c, i))
+			}
+		case c.standings[i] == failed && isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0:
 			c.standings[i] = retrying
-		case stated.Action == v1alpha1.FailureContinue:
-			c.standings[i] = passedOver
-		case stated.Action == v1alpha1.FailureAbort:
-			fatal = append(fatal, m.Name+w.trouble(c, i))
-		case c.standings[i] != failed:
-			c.standings[i] = overdue
 		}
 	}
 	if w.commands.retry {
@@ -58,6 +46,31 @@ func (w *walk) judgeFailures(c current) string {
 		return fmt.Sprintf("onFailure of step %q is Abort, and %s", w.status.Steps[c.index].Name, list(fatal, ", "))
 	}
 	return ""
+}
+
+// hasSpent reports whether the attempt that a member was granted has failed, or its time has passed.
+func (w *walk) hasSpent(c current, i int) bool {
+	m := c.members[i]
+	return c.late[i] || m.Status.Run.Attempt >= w.entries[m.Name].Attempt
+}
+
+// isTriedAgain reports whether a member that failed or is overdue gets a further attempt now.
+func (w *walk) isTriedAgain(c current, i int, stated v1alpha1.OnFailure) bool {
+	attempt := w.entries[c.members[i].Name].Attempt
+	return w.hasSpent(c, i) && (w.commands.retry || stated.Action == v1alpha1.FailureRetry && attempt < retries(stated))
+}
+
+// judge says what a member that failed or is overdue is while it is not tried again.
+func (w *walk) judge(c current, i int, stated v1alpha1.OnFailure) standing {
+	switch {
+	case !w.hasSpent(c, i):
+		return retrying
+	case stated.Action == v1alpha1.FailureContinue:
+		return passedOver
+	case c.standings[i] == failed:
+		return failed
+	}
+	return overdue
 }
 
 func retries(stated v1alpha1.OnFailure) int32 {

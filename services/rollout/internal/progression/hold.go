@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"magosproject.io/api/v1alpha1"
+	"magosproject.io/services/rollout/internal/calendar"
 )
 
 // hold is a reason why nothing new may be granted for now. What has begun goes on.
@@ -14,25 +15,54 @@ type hold struct {
 	phase   v1alpha1.RolloutPhase
 	reason  v1alpha1.Reason
 	message string
+	// window is true where it is only not the time. Then what a person can already do is asked for, and a drift run keeps its grant.
+	window bool
+}
+
+// closed returns the hold of windows that are closed, nil while they are open. It decides again when they change.
+func (w *walk) closed(windows calendar.Windows) *hold {
+	if len(w.rollout.Spec.Strategy.Windows) == 0 {
+		return nil
+	}
+	next, found := windows.Next(w.now)
+	if found {
+		w.wake(next.At.Sub(w.now))
+	}
+	if windows.Open(w.now) {
+		return nil
+	}
+	if !found {
+		return &hold{phase: v1alpha1.RolloutFailed, reason: v1alpha1.ReasonInvalidSpec, message: "nothing is granted: the windows do not open within five years: " +
+			"write a window of kind Allow that comes, and no window of kind Deny over all of it"}
+	}
+	opens := metav1.NewTime(next.At)
+	message := "no new grant is given until the windows open at " + at(opens)
+	if !next.Exact {
+		message = "no new grant is given before " + at(opens) + ": the windows are closed until then at least"
+	}
+	w.status.OpensAt = &opens
+	return &hold{phase: v1alpha1.RolloutWaiting, reason: v1alpha1.ReasonAwaitingWindow, message: message, window: true}
 }
 
 // held returns the hold that is in force, nil for none.
 func (w *walk) held() *hold {
+	w.status.OpensAt = nil
 	if w.rollout.Spec.Paused {
-		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, "paused by spec.paused"}
+		return &hold{phase: v1alpha1.RolloutPaused, reason: v1alpha1.ReasonPaused, message: "paused by spec.paused"}
 	}
 	switch value := w.rollout.Annotations[v1alpha1.AnnotationHold]; value {
 	case "", "false":
 	case "true":
-		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, "paused by the annotation " + v1alpha1.AnnotationHold}
+		return &hold{phase: v1alpha1.RolloutPaused, reason: v1alpha1.ReasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationHold}
 	default:
 		// Whoever wrote it meant something. Nothing runs until it is clear what.
-		return &hold{v1alpha1.RolloutPaused, v1alpha1.ReasonPaused, fmt.Sprintf("paused: the annotation %s is %q; write true, or false, or remove it", v1alpha1.AnnotationHold, cut(value))}
+		return &hold{phase: v1alpha1.RolloutPaused, reason: v1alpha1.ReasonPaused, message: fmt.Sprintf("paused: the annotation %s is %q; write true, or false, or remove it", v1alpha1.AnnotationHold, cut(value))}
 	}
-	if err := w.check(); err != nil {
-		return &hold{v1alpha1.RolloutFailed, v1alpha1.ReasonInvalidSpec, "nothing is granted: " + err.Error()}
+	windows, err := calendar.Parse(w.rollout.Spec.Strategy.Windows)
+	if err := errors.Join(w.check(), err); err != nil {
+		return &hold{phase: v1alpha1.RolloutFailed, reason: v1alpha1.ReasonInvalidSpec, message: "nothing is granted: " + err.Error()}
 	}
-	return nil
+	return w.closed(windows)
 }
 
 // check returns what of the spec cannot be understood. Admission refuses such a spec; one that came in around it must not open a gate.

@@ -22,8 +22,8 @@ func (s *simState) checkGrant(t *testing.T, i int) {
 		t.Fatalf("two orchestrators: w%d holds %+v under a Rollout", i, g)
 	case !moving && s.result == v1alpha1.PassAborted:
 		t.Fatalf("w%d is granted %+v after an abort", i, g)
-	case s.paused && !m.live():
-		t.Fatalf("w%d is granted %+v under a pause, and nothing of it has begun", i, g)
+	case (s.paused || s.closed) && !m.live():
+		t.Fatalf("w%d is granted %+v under a pause or outside of the windows, and nothing of it has begun", i, g)
 	case g.scope == v1alpha1.ScopeDrift:
 		if g.rev != m.appliedRev && !m.run.drift {
 			t.Fatalf("a drift grant for another commit than the applied one: w%d %+v", i, m)
@@ -121,6 +121,23 @@ func (s *simState) checkPassDeadline(t *testing.T, d Decision, next *simState) {
 		known := m.clock != notCounting || m.failedRev > 0 || m.grant.pass == thisPass || m.run.pass == thisPass || m.live() || m.appliedRev == s.pin
 		if granted && !known && next.clock == elapsed {
 			t.Fatalf("w%d is granted, and the pass is overdue: %+v", i, *s)
+		}
+	}
+}
+
+// checkNotCutShort holds that a window that closes takes no grant under which a run of the pass has begun.
+func (s *simState) checkNotCutShort(t *testing.T, d Decision) {
+	t.Helper()
+	if !s.closed || s.paused || s.passState != v1alpha1.RolloutProgressing || d.Rollout.Pass.ID != passID || d.Rollout.Pass.FinishedAt != nil {
+		return
+	}
+	for _, i := range s.all() {
+		m := s.members[i]
+		if stepOf(i) != int(s.step) || !m.live() || m.run.drift || m.run.pass != thisPass || m.grant.scope != v1alpha1.ScopeRun {
+			continue
+		}
+		if g := d.Grants[fmt.Sprintf("w%d", i)]; g.Scope != v1alpha1.ScopeRun || g.Pass != passID {
+			t.Fatalf("the run of w%d is cut short by a window: %+v", i, *s)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type simMember struct {
 }
 
 // budget bounds what may still go wrong, and what people still do, so that the walk ends.
-type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries, rotations, lates uint8 }
+type budget struct{ pushes, failures, drifts, toggles, edits, pauses, aborts, retries, rotations, lates, closings uint8 }
 
 // simConfig is what the spec says for as long as the walk lasts.
 type simConfig struct {
@@ -67,6 +67,7 @@ type simConfig struct {
 	parallel  uint8 // 0 for all
 	gate      uint8 // the step that requires approval; 0 for none
 	soak      bool  // every step soaks for an hour
+	windows   bool  // a window of kind Deny comes
 	deadlines bool  // every Workspace and the pass have an hour
 }
 
@@ -88,7 +89,7 @@ type simState struct {
 	approved       [simSteps]bool
 	soak           simClock
 	clock          simClock // of the pass
-	paused         bool
+	paused, closed bool
 
 	abort, retry, approve simCommand
 
@@ -220,6 +221,12 @@ func (s *simState) snapshot() Snapshot {
 	if s.config.onFailure != "" {
 		r.Spec.Strategy.OnFailure = &v1alpha1.OnFailure{Action: s.config.onFailure}
 	}
+	if s.config.windows {
+		r.Spec.Strategy.Windows = []v1alpha1.RolloutWindow{{Kind: v1alpha1.WindowDeny, Cron: "0 12 1 6 *", Duration: metav1.Duration{Duration: simLength}}}
+		if s.closed {
+			r.Spec.Strategy.Windows[0].Cron = "0 12 30 11 *"
+		}
+	}
 	if s.config.deadlines {
 		r.Spec.Strategy.ProgressDeadline = &metav1.Duration{Duration: simLength}
 	}
@@ -286,6 +293,7 @@ func (s simState) reconcile(t *testing.T) ([]simState, Decision) {
 	before := s
 	s.record(t, d)
 	before.checkPassDeadline(t, d, &s)
+	before.checkNotCutShort(t, d)
 	states = append(states, s)
 	s.consume(d)
 	states = append(states, s)

@@ -49,7 +49,7 @@ func withoutProject(now time.Time, r *v1alpha1.Rollout) *v1alpha1.RolloutStatus 
 // selector with a typo is seen before anything runs.
 // steps are those that members were assigned to.
 func (w *walk) reportRest(members cohorts, steps []v1alpha1.RolloutStep) {
-	if w.hold != nil && (w.paused() || w.wantsPass(members)) {
+	if w.hold != nil && (w.paused() || w.wantsPass(members)) && !(w.hold.window && w.aborted()) {
 		w.reportHeld(members, steps)
 		return
 	}
@@ -172,7 +172,7 @@ func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.
 	unpinnedPhase, unpinnedReason, unpinnedMessage := w.unpinnedReport(c)
 	soakReason, soakMessage := w.soakReport(c)
 	switch {
-	case w.hold != nil:
+	case w.hold != nil && !w.hold.window:
 		return w.hold.phase, w.hold.reason, "; " + w.hold.message + w.waitsFor(c)
 	case len(c.members) == 0:
 		return v1alpha1.RolloutFailed, v1alpha1.ReasonNoWorkspacesFound, "; " + noWorkspaces(step.Name)
@@ -185,14 +185,29 @@ func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.
 	case unpinnedReason != "":
 		return unpinnedPhase, unpinnedReason, "; " + unpinnedMessage
 	case w.awaitsApproval(c):
-		return v1alpha1.RolloutAwaitingApproval, v1alpha1.ReasonAwaitingStepApproval, fmt.Sprintf("; waits for a person to let it in: set the annotation %s to %s",
-			v1alpha1.AnnotationApprovedStep, v1alpha1.PassStep(w.status.Pass.ID, step.Name))
+		message = fmt.Sprintf("; waits for a person to let it in: set the annotation %s to %s", v1alpha1.AnnotationApprovedStep, v1alpha1.PassStep(w.status.Pass.ID, step.Name))
+		if w.hold != nil {
+			message += "; " + w.hold.message
+		}
+		return v1alpha1.RolloutAwaitingApproval, v1alpha1.ReasonAwaitingStepApproval, message
 	case soakReason != "":
 		return v1alpha1.RolloutSoaking, soakReason, soakMessage
+	case w.hold != nil && w.withheld(c):
+		return w.hold.phase, w.hold.reason, "; " + w.hold.message + w.waitsFor(c)
 	case c.count(retrying) > 0:
 		return v1alpha1.RolloutProgressing, v1alpha1.ReasonWorkspaceRetried, w.waitsFor(c)
 	}
 	return v1alpha1.RolloutProgressing, v1alpha1.ReasonStepProgressing, w.waitsFor(c)
+}
+
+// withheld reports whether a member would be granted if nothing were held back.
+func (w *walk) withheld(c current) bool {
+	for i := range c.members {
+		if turn := w.turnOf(c, i); turn != begun && turn != idle {
+			return true
+		}
+	}
+	return false
 }
 
 // unpinnedReport says for which member no commit is known, and why; reason is empty when all have one.

@@ -94,7 +94,7 @@ func (w *walk) grantDone(c current, keep bool) {
 		case keep:
 			w.grantRun(c, m)
 		default:
-			w.grantDrift(c.members[i:i+1], w.hold != nil)
+			w.grantDrift(c.members[i:i+1], false)
 		}
 	}
 }

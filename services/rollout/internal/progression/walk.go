@@ -300,10 +300,16 @@ func (w *walk) grantDrift(members []*v1alpha1.Workspace, moving bool) {
 		if w.hold != nil && !isLive(m) {
 			continue
 		}
-		if g, ok := driftGrant(m, pass, moving || w.hold != nil); ok {
+		if g, ok := driftGrant(m, pass, moving || w.hold != nil && !(w.hold.window && mayApply(m))); ok {
 			w.grants[m.Name] = g
 		}
 	}
+}
+
+// mayApply reports whether m holds the grant to apply what its drift run finds: a window that closes does not cut it short.
+func mayApply(m *v1alpha1.Workspace) bool {
+	g, ok := v1alpha1.ReadGrant(m, true)
+	return ok && g.Scope == v1alpha1.ScopeRun
 }
 
 // wake asks for another decision after the delay, if none comes earlier.

@@ -81,6 +81,7 @@ func (s simState) mishaps() []simState {
 			n.passState, n.result, n.step, n.pin, n.passVersion, n.approved, n.soak, n.clock = "", "", 0, 0, 0, [simSteps]bool{}, notCounting, notCounting
 			n.age()
 			n.abort, n.retry, n.approve, n.paused = simCommand{}, simCommand{}, simCommand{}, false
+			n.closed = false
 			for i := range n.members {
 				n.members[i].attempt, n.members[i].passedOver, n.members[i].clock = 0, false, notCounting
 			}
@@ -122,6 +123,9 @@ func (s simState) people() []simState {
 	}
 	if s.paused {
 		add(func(n *simState) { n.paused = false })
+	}
+	if s.left.closings > 0 && !s.closed {
+		add(func(n *simState) { n.closed = true; n.left.closings-- })
 	}
 	present := simCommand{thisPass, s.step}
 	if s.passState == v1alpha1.RolloutProgressing && s.awaits() && s.approve == (simCommand{}) {
@@ -247,9 +251,11 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 		"a soak, a commit, a pause":  {1, budget{pushes: 1, pauses: 1}, simConfig{soak: true, gate: 2}},
 		"deadlines":                  {1, budget{pushes: 1, failures: 1, lates: 2}, simConfig{deadlines: true}},
 		"deadlines, one at a time":   {2, budget{lates: 2}, simConfig{deadlines: true, parallel: 1}},
-		"deadlines passed over":      {1, budget{failures: 1, lates: 2}, simConfig{deadlines: true, onFailure: v1alpha1.FailureContinue}},
+		"deadlines passed over":      {1, budget{lates: 2}, simConfig{deadlines: true, onFailure: v1alpha1.FailureContinue}},
 		"deadlines and retries":      {1, budget{failures: 1, lates: 2, pauses: 1}, simConfig{deadlines: true, onFailure: v1alpha1.FailureRetry, retries: 1}},
-		"deadlines abort":            {1, budget{lates: 2, drifts: 1}, simConfig{deadlines: true, onFailure: v1alpha1.FailureAbort}},
+		"deadlines abort":            {1, budget{lates: 2}, simConfig{deadlines: true, onFailure: v1alpha1.FailureAbort}},
+		"windows":                    {2, budget{pushes: 1, closings: 1}, simConfig{windows: true, parallel: 1}},
+		"windows, soak, drift":       {1, budget{drifts: 1, failures: 1, closings: 1}, simConfig{windows: true, soak: true, gate: 1}},
 		"an approval and an abort":   {1, budget{edits: 1, aborts: 1, pauses: 1, failures: 1}, simConfig{gate: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ func render(r *v1alpha1.Rollout) *pb.Rollout {
 		Message:     r.Status.Message,
 		CurrentStep: r.Status.CurrentStep,
 		Pass:        renderPass(r.Status.Pass),
+		OpensAt:     timestamp(r.Status.OpensAt),
 	}
 	for i := range r.Status.Steps {
 		message.Steps = append(message.Steps, renderStep(&r.Status.Steps[i]))
