@@ -231,6 +231,9 @@ const (
 	ReasonStateLocked Reason = "StateLocked"
 	// ReasonStalePlan: the state changed after the plan was made, so the tool refused to apply it; nothing was applied. It is planned again and counts as no failure.
 	ReasonStalePlan Reason = "StalePlan"
+	// ReasonPlanUnreadable: a person has to approve the plan, and nobody can read it; the message says why. Nothing was applied. It is planned again, after growing
+	// pauses, and counts as no failure.
+	ReasonPlanUnreadable Reason = "PlanUnreadable"
 	// ReasonRetriesExhausted: the same inputs failed more often than spec.retry.limit tries them again; they rest until they change or a run is requested.
 	ReasonRetriesExhausted Reason = "RetriesExhausted"
 	// ReasonServiceAccountNotFound: the ServiceAccount of the run does not exist in the namespace.

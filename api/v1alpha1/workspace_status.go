@@ -81,6 +81,9 @@ type WorkspaceRun struct {
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
+	// unreadable says why people cannot read the plan; absent where they can. Such a plan is never offered for approval.
+	// +optional
+	Unreadable string `json:"unreadable,omitempty"`
 	// applyRequestedAt is recorded before the apply is asked for; from then on it is never asked for again.
 	// +optional
 	ApplyRequestedAt *metav1.Time `json:"applyRequestedAt,omitempty"`
@@ -91,7 +94,7 @@ type WorkspaceRun struct {
 	// +optional
 	LostAt *metav1.Time `json:"lostAt,omitempty"`
 	// setbacks counts the runs of these inputs in a row, this one included, that were given up because something kept them from beginning: no pod, no Job, a
-	// lock of the state, a stale plan. They are no failures; the pause before the next run grows with them.
+	// lock of the state, a stale plan, one that nobody can read. They are no failures; the pause before the next run grows with them.
 	// +optional
 	Setbacks int32 `json:"setbacks,omitempty"`
 	// cancelledAt is when it was seen that a person cancelled the run.

@@ -116,6 +116,10 @@ var failing = map[v1alpha1.Reason]entry{
 		says:   "found the lock of its state held by somebody else",
 		wayOut: "wait until the holder is done; only if it has provably ended, break the lock with force-unlock of your tool; then " + askForRun,
 	},
+	v1alpha1.ReasonPlanUnreadable: {
+		says:   "gave up a plan that has to be approved and that nobody can read",
+		wayOut: byItself + ": it is planned again; if it stays so, look whether the runner can read the logs of pods (pods/log, the kubelet) and write ConfigMaps in namespace {namespace}",
+	},
 	v1alpha1.ReasonStalePlan: {
 		says: "found its state changed after the plan was made and applied nothing", wayOut: "it plans again by itself; look who else writes the state if it stays so",
 	},

@@ -62,7 +62,7 @@ type WorkspaceServiceClient interface {
 	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does, in the caller's name.
 	// May be called by: who has the verb approve on the workspaces of the namespace.
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
-	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
+	// run's; the metadata name it; REVIEW_UNAVAILABLE: nobody can read the plan, and it is planned again), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(ctx context.Context, in *ApproveRunRequest, opts ...grpc.CallOption) (*ApproveRunResponse, error)
 	// CancelRun ends the live run, as the annotation magosproject.io/cancel does: a pod that has not started never will, one that runs is interrupted once
 	// and given its grace. It returns when the command is recorded; what comes of it shows in the Workspace. Then the same inputs rest until they change or
@@ -206,7 +206,7 @@ type WorkspaceServiceServer interface {
 	// ApproveRun approves the waiting plan of a run, as the annotation magosproject.io/approved does, in the caller's name.
 	// May be called by: who has the verb approve on the workspaces of the namespace.
 	// Idempotency key: run_id. Codes: INVALID_ARGUMENT, NOT_FOUND (WORKSPACE_NOT_FOUND), FAILED_PRECONDITION (NOT_AWAITING_APPROVAL: no plan waits, or another
-	// run's; the metadata name it), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
+	// run's; the metadata name it; REVIEW_UNAVAILABLE: nobody can read the plan, and it is planned again), ABORTED (CONFLICT: the Workspace changed meanwhile; call again).
 	ApproveRun(context.Context, *ApproveRunRequest) (*ApproveRunResponse, error)
 	// CancelRun ends the live run, as the annotation magosproject.io/cancel does: a pod that has not started never will, one that runs is interrupted once
 	// and given its grace. It returns when the command is recorded; what comes of it shows in the Workspace. Then the same inputs rest until they change or

@@ -91,11 +91,25 @@ func TestAPlanIsKeptForPeopleToRead(t *testing.T) {
 		forged.BinaryData[key] = packed
 	}
 	w.must(w.admin.Create(t.Context(), forged))
-	_, err = w.review(run)
-	w.refused("a forged record", err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
+	// What somebody approved by now may be the other text, so that it is not applied either.
+	w.record(run, v1alpha1.RunApplying, digest)
+	ws := w.workspace()
+	ws.Status.Run.AutoApply = false
+	w.must(w.admin.Status().Update(t.Context(), ws))
+	refused := func(what string) {
+		t.Helper()
+		_, err := w.review(run)
+		w.refused(what, err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
+		_, err = w.start(run, runspec.PhaseApply, digest)
+		w.refused(what+", and approved", err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
+	}
+	refused("a forged record")
 	w.must(w.admin.Delete(t.Context(), forged))
-	_, err = w.review(run)
-	w.refused("a record that is gone", err, codes.FailedPrecondition, rpcerr.ReviewUnavailable)
+	refused("a record that is gone")
+	config.ResourceVersion, config.UID = "", ""
+	w.must(w.admin.Create(t.Context(), config))
+	_, err = w.start(run, runspec.PhaseApply, digest)
+	w.must(err)
 	_, err = w.review(w.runID("r9"))
 	w.refused("a run that does not exist", err, codes.NotFound, rpcerr.RunNotFound)
 }

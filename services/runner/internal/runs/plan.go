@@ -33,9 +33,17 @@ func (r *Runs) planFacts(ctx context.Context, ws *v1alpha1.Workspace, others []e
 	if !kept || result.State != execution.StateSucceeded || result.Plan == nil || result.Plan.Digest != req.PlanDigest {
 		return execution.PlanFacts{}, noSuchPlan(req)
 	}
-	if approvedByAPerson(ws) && result.Plan.Review == "" {
-		return execution.PlanFacts{}, rpcerr.New(codes.FailedPrecondition, rpcerr.ReviewUnavailable,
-			"the plan of run %s waited for a person, and nobody could read it: %s; plan again", req.RunID, result.Plan.Unreadable).With("run_id", req.RunID)
+	if approvedByAPerson(ws) {
+		key := req.Key
+		key.Phase = runspec.PhasePlan
+		_, why, err := r.readReview(ctx, key, result.Plan)
+		if err != nil {
+			return execution.PlanFacts{}, err
+		}
+		if why != "" {
+			return execution.PlanFacts{}, rpcerr.New(codes.FailedPrecondition, rpcerr.ReviewUnavailable,
+				"the plan of run %s waited for a person, and nobody can read it: %s; plan again", req.RunID, why).With("run_id", req.RunID)
+		}
 	}
 	facts := execution.PlanFacts{Arch: result.Arch, Volume: execution.VariablesVolume(plan)}
 	var err error

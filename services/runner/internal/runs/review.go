@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -97,23 +98,33 @@ func (r *Runs) Review(ctx context.Context, key execution.Key) (runspec.Review, e
 		return unavailable("it has not ended well; it is %s", run.State)
 	case run.Plan.Empty:
 		return unavailable("it changes nothing")
-	case run.Plan.Review == "":
-		return unavailable("%s", run.Plan.Unreadable)
 	}
-	name := types.NamespacedName{Namespace: key.Namespace, Name: execution.ReviewName(key.RunID, run.Plan.Review)}
+	review, why, err := r.readReview(ctx, key, run.Plan)
+	if err == nil && why != "" {
+		return unavailable("%s", why)
+	}
+	return review, err
+}
+
+// readReview reads what people read of a plan that changes something, or says why there is nothing that they can rely on.
+func (r *Runs) readReview(ctx context.Context, key execution.Key, plan *execution.Plan) (review runspec.Review, why string, err error) {
+	if plan.Review == "" {
+		return runspec.Review{}, cmp.Or(plan.Unreadable, "nothing of it was kept"), nil
+	}
+	name := types.NamespacedName{Namespace: key.Namespace, Name: execution.ReviewName(key.RunID, plan.Review)}
 	config := &corev1.ConfigMap{}
 	if err := r.API.Get(ctx, name, config); apierrors.IsNotFound(err) {
-		return unavailable("configmap %s is gone", name)
+		return runspec.Review{}, fmt.Sprintf("configmap %s is gone", name), nil
 	} else if err != nil {
-		return runspec.Review{}, fmt.Errorf("reading configmap %s: %w", name, err)
+		return runspec.Review{}, "", fmt.Errorf("reading configmap %s: %w", name, err)
 	}
-	packed, ok := execution.ReviewIn(config, run.Plan.Review)
+	packed, ok := execution.ReviewIn(config, plan.Review)
 	if !ok {
-		return unavailable("configmap %s is not what the plan left", name)
+		return runspec.Review{}, fmt.Sprintf("configmap %s is not what the plan left", name), nil
 	}
-	review, err := runspec.DecodeReview(packed, key.RunID, run.Plan.Digest)
-	if err != nil {
-		return unavailable("configmap %s: %v", name, err)
+	review, problem := runspec.DecodeReview(packed, key.RunID, plan.Digest)
+	if problem != nil {
+		return runspec.Review{}, fmt.Sprintf("configmap %s: %v", name, problem), nil //nolint:nilerr // it is told as the reason why the plan cannot be read
 	}
-	return review, nil
+	return review, "", nil
 }

@@ -66,6 +66,9 @@ func viewOf(run *runnerv1alpha1.Run) (*lifecycle.RunView, error) {
 			Add: c.GetAdd(), Change: c.GetChange(), Destroy: c.GetDestroy(), Replace: c.GetReplace(),
 			Import: c.GetImport(), Forget: c.GetForget(), Move: c.GetMove(), Outputs: c.GetOutputs(),
 		}, Drifted: plan.GetDriftedResources(), DriftedTotal: plan.GetDriftedTotal()}
+		if !plan.GetReviewable() {
+			view.Plan.Unreadable = orDefault(plan.GetUnreviewableBecause(), "the runner has nothing of it for people to read")
+		}
 	}
 	return view, nil
 }
@@ -108,6 +111,8 @@ func refusal(err error) v1alpha1.Reason {
 		return v1alpha1.ReasonRunPending
 	case rpcerr.ServiceAccountNotFound:
 		return v1alpha1.ReasonServiceAccountNotFound
+	case rpcerr.ReviewUnavailable:
+		return v1alpha1.ReasonPlanUnreadable
 	}
 	return ""
 }
@@ -118,9 +123,9 @@ func (r *Reconciler) startApply(ctx context.Context, seen observation, d lifecyc
 	request := requestFor(seen.Workspace, d.Run, lifecycle.Apply)
 	request.PlanDigest = d.Run.PlanDigest
 	if err := r.startRun(ctx, request); err != nil {
-		switch refusal(err) {
-		case v1alpha1.ReasonServiceAccountNotFound:
-			return &trouble{reason: v1alpha1.ReasonServiceAccountNotFound, message: err.Error(), err: err}
+		switch reason := refusal(err); reason {
+		case v1alpha1.ReasonServiceAccountNotFound, v1alpha1.ReasonPlanUnreadable:
+			return &trouble{reason: reason, message: err.Error(), err: err}
 		case v1alpha1.ReasonRunPending:
 			return &trouble{reason: v1alpha1.ReasonRunnerRefused, message: "the runner refuses the apply: " + err.Error(), err: err}
 		}

@@ -17,6 +17,10 @@ func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 		return end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "the plan was given up: "+why), true
 	}
 	needsApproval := needsApproval(s.Workspace)
+	if needsApproval && run.Unreadable != "" {
+		// Nobody could know what they approve.
+		return setBack(s, v1alpha1.ReasonPlanUnreadable, "the plan has to be approved, and nobody can read it: "+run.Unreadable+"; it is planned again", 0), true
+	}
 	approved := isAwaited(&s.Workspace.Status) && s.Workspace.Annotations[v1alpha1.AnnotationApproved] == run.ID
 	d := Decision{Action: ActNone, Phase: v1alpha1.PhasePlanned, Awaits: needsApproval}
 	if needsApproval {

@@ -265,3 +265,54 @@ func TestANameWithoutAnApprovalIsRemoved(t *testing.T) {
 		t.Errorf("approval %+v", o.w.Status.Approval)
 	}
 }
+
+// A plan that nobody can read is never offered for approval, whatever is written into the annotation: it is planned again, after
+// pauses that grow, and status says why. One that can be read is offered as ever.
+func TestLaw3WhatNobodyCanReadIsNotOfferedForApproval(t *testing.T) {
+	const why = "the log of the plan's pod cannot be read: gone"
+	o := gated(t, false)
+	o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "second"
+	o.touched = true
+	o.version++
+	var pauses []time.Duration
+	approved := o.w.Status.Run.ID
+	for len(pauses) < 3 {
+		before := o.w.Status.Run.ID
+		for range 9 {
+			if pass(t, o); o.w.Status.AwaitingApproval != nil {
+				t.Fatalf("it is offered for approval: %+v", o.w.Status)
+			}
+			_ = jobEnds(o, job{state: RunSucceeded, unread: why})
+			if run := o.w.Status.Run; run.Phase == v1alpha1.RunPlanned && run.ID != approved {
+				approved = run.ID
+				o.w.Annotations[v1alpha1.AnnotationApproved] = run.ID
+			}
+		}
+		st := o.w.Status
+		if st.Run.ID == before || st.Run.Phase != v1alpha1.RunDiscarded || st.Reason != v1alpha1.ReasonPlanUnreadable || !strings.Contains(st.Message, why) || st.Failures != nil {
+			t.Fatalf("%s/%s %q, run %+v", st.Phase, st.Reason, st.Message, st.Run)
+		}
+		pauses = append(pauses, st.Run.RetryAt.Sub(o.now))
+		o.now = st.Run.RetryAt.Time
+	}
+	if pauses[0] <= 0 || pauses[1] <= pauses[0] || pauses[2] <= pauses[1] {
+		t.Errorf("the pauses are %v", pauses)
+	}
+	for range 6 {
+		if pass(t, o); !isAwaited(&o.w.Status) {
+			succeed(t, o)
+		}
+	}
+	if !isAwaited(&o.w.Status) {
+		t.Errorf("a plan that can be read is not offered: %+v", o.w.Status)
+	}
+}
+
+// Where nobody has to decide, the plan goes on by its digest.
+func TestWhatNobodyCanReadIsAppliedWhereNobodyDecides(t *testing.T) {
+	o := scenes(t)["plan pending"]
+	_ = jobEnds(o, job{state: RunSucceeded, unread: "gone"})
+	if pass(t, o, noFault, noFault); o.w.Status.Run.Phase != v1alpha1.RunApplying || o.w.Status.Run.Unreadable == "" {
+		t.Errorf("%+v", o.w.Status.Run)
+	}
+}

@@ -92,6 +92,7 @@ func planned(s Snapshot, view *RunView) Decision {
 	changes := view.Plan.Changes
 	next.Changes = &changes
 	next.Warnings = view.Plan.Warnings
+	next.Unreadable = view.Plan.Unreadable
 	return Decision{
 		Action: ActRecordPlanned, Run: next, PlanEnded: true, Drift: drifted(next, view.Plan, s),
 		Phase: v1alpha1.PhasePlanned, Reason: v1alpha1.ReasonPlanSucceeded, Message: "the plan of " + short(run.Revision) + " succeeded",
@@ -151,7 +152,8 @@ func missingApply(s Snapshot) Decision {
 
 // whyNoApply repeats what status says of a runner that refused the apply.
 func whyNoApply(st *v1alpha1.WorkspaceStatus) (v1alpha1.Reason, string) {
-	if st.Reason == v1alpha1.ReasonRunnerRefused || st.Reason == v1alpha1.ReasonServiceAccountNotFound {
+	switch st.Reason {
+	case v1alpha1.ReasonRunnerRefused, v1alpha1.ReasonServiceAccountNotFound, v1alpha1.ReasonPlanUnreadable:
 		return st.Reason, "the apply never began: " + st.Message
 	}
 	return v1alpha1.ReasonRunDiscarded, "the apply was asked for and never began"

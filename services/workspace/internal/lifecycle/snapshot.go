@@ -109,6 +109,8 @@ type PlanView struct {
 	DriftedTotal int32
 	// Warnings for the person who looks at it. They decide nothing.
 	Warnings []string
+	// Unreadable says why people cannot read it; empty where they can.
+	Unreadable string
 }
 
 // Half names one of the two Jobs of a run.

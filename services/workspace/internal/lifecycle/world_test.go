@@ -44,6 +44,7 @@ type job struct {
 	never  bool   // it failed, and no container of it had run
 	reason string // of the tool, where it refused to do anything
 	empty  bool
+	unread string // why nobody can read the plan
 	digest string
 }
 
@@ -132,7 +133,7 @@ func (o *world) view(id string, half Half) *RunView {
 	}
 	v := &RunView{State: j.state, NeverStarted: j.never, Reason: j.reason}
 	if half == Plan && j.state == RunSucceeded {
-		v.Plan = &PlanView{Digest: j.digest, Empty: j.empty}
+		v.Plan = &PlanView{Digest: j.digest, Empty: j.empty, Unreadable: j.unread}
 	}
 	return v
 }
@@ -231,6 +232,9 @@ func (o *world) deliver(c call, f fault, s Snapshot) error {
 	run := s.Workspace.Status.Run
 	if needsApproval(s.Workspace) && (s.Workspace.Annotations[v1alpha1.AnnotationApproved] != run.ID || !isAwaited(&s.Workspace.Status)) {
 		return fmt.Errorf("law 3: an apply is asked for without an approval of this run")
+	}
+	if needsApproval(s.Workspace) && run.Unreadable != "" {
+		return fmt.Errorf("law 3: a person has approved what nobody could read")
 	}
 	if f == rpcHangs {
 		if o.pending == nil {

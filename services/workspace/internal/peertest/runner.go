@@ -131,7 +131,7 @@ func (r *Runner) Delete(name string) {
 func succeed(run *runnerv1alpha1.Run, empty bool) {
 	run.State = runnerv1alpha1.RunState_RUN_STATE_SUCCEEDED
 	if run.GetKey().GetPhase() == runnerv1alpha1.Phase_PHASE_PLAN {
-		run.Plan = &runnerv1alpha1.PlanResult{Digest: "sealed-" + run.GetKey().GetRunId(), Empty: empty, Changes: &corev1alpha1.Changes{Add: 2}}
+		run.Plan = &runnerv1alpha1.PlanResult{Digest: "sealed-" + run.GetKey().GetRunId(), Empty: empty, Reviewable: true, Changes: &corev1alpha1.Changes{Add: 2}}
 	}
 }
 

@@ -47,7 +47,11 @@ func (s *Service) ApproveRun(ctx context.Context, request *pb.ApproveRunRequest)
 		return &pb.ApproveRunResponse{}, nil
 	}
 	awaiting := w.Status.AwaitingApproval
+	run := w.Status.Run
 	switch {
+	case run != nil && run.ID == request.GetRunId() && run.Reason == v1alpha1.ReasonPlanUnreadable:
+		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.ReviewUnavailable,
+			"the plan of run %s was given up, because nobody could read it: %s; it is planned again: approve that plan", run.ID, run.Unreadable).With("run_id", run.ID)
 	case awaiting == nil:
 		return nil, rpcerr.New(codes.FailedPrecondition, rpcerr.NotAwaitingApproval, "no plan of Workspace %s/%s waits for approval", w.Namespace, w.Name)
 	case awaiting.RunID != request.GetRunId():
