@@ -312,6 +312,8 @@ const (
 	ReasonStepRetried Reason = "StepRetried"
 	// ReasonPaused: spec.paused or the annotation magosproject.io/hold holds every new grant back; set it to false or remove it.
 	ReasonPaused Reason = "Paused"
+	// ReasonMemberSuspended: all that the current step waits for are members with spec.suspend; set it to false. The message names them.
+	ReasonMemberSuspended Reason = "MemberSuspended"
 	// ReasonAwaitingWindow: no new grant is given outside of the windows of the Rollout; status.opensAt says when they open.
 	ReasonAwaitingWindow Reason = "AwaitingWindow"
 	// ReasonAborted: the pass was ended early; a new commit or the annotation magosproject.io/retry-step begins the next.

@@ -51,8 +51,11 @@ var rollouts = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonPaused: {
 		says: "is paused", wayOut: "set spec.paused to false where it is true, and lift a hold: kubectl -n {namespace} annotate rollout {name} magosproject.io/hold- (needs the verb steer on rollouts), or Resume of the rollout service",
 	},
+	v1alpha1.ReasonMemberSuspended: {
+		says: "waits for Workspaces that are suspended", wayOut: "set spec.suspend of the Workspaces that the message names to false; the Rollout goes on by itself", members: true,
+	},
 	v1alpha1.ReasonAwaitingWindow: {
-		says: "waits until its windows open", wayOut: "wait until status.opensAt: kubectl -n {namespace} get rollout {name} -o jsonpath='{.status.opensAt}'; or edit strategy.windows",
+		says: "waits until its windows open", wayOut: "wait until status.opensAt, which the message names too, or edit spec.strategy.windows: kubectl -n {namespace} edit rollout {name}",
 	},
 	v1alpha1.ReasonAborted: {
 		says: "was aborted", wayOut: "push a new commit, or begin a new pass: kubectl -n {namespace} annotate rollout {name} --overwrite " +

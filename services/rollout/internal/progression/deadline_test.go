@@ -117,7 +117,7 @@ func TestWorkspaceDeadline(t *testing.T) {
 		}, 15 * time.Minute, 0},
 		"a suspended member is not overdue": {ruleCase{
 			rollout: with(inPass(0, commitA, all...), onStep(0, within(hour))), members: members(member("d", "dev", spec, suspended), prod),
-			grants: "d Run a", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing,
+			phase: progressingPhase, reason: v1alpha1.ReasonMemberSuspended,
 		}, 0, 0},
 		"a pause that takes the grant ends the clock": {ruleCase{
 			rollout: with(inPass(0, commitA, all...), onStep(0, within(hour)), clockOf(0, "d", 30*time.Minute), paused), members: members(member("d", "dev", spec), prod),

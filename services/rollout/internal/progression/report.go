@@ -194,10 +194,27 @@ func (w *walk) present(c current) (phase v1alpha1.RolloutPhase, reason v1alpha1.
 		return v1alpha1.RolloutSoaking, soakReason, soakMessage
 	case w.hold != nil && w.withheld(c):
 		return w.hold.phase, w.hold.reason, "; " + w.hold.message + w.waitsFor(c)
+	case c.suspended():
+		return v1alpha1.RolloutProgressing, v1alpha1.ReasonMemberSuspended, w.waitsFor(c)
 	case c.count(retrying) > 0:
 		return v1alpha1.RolloutProgressing, v1alpha1.ReasonWorkspaceRetried, w.waitsFor(c)
 	}
 	return v1alpha1.RolloutProgressing, v1alpha1.ReasonStepProgressing, w.waitsFor(c)
+}
+
+// suspended reports whether all that the step waits for are members that begin nothing, because they are suspended.
+func (c current) suspended() bool {
+	waits := false
+	for i, m := range c.members {
+		if c.standings[i] == done || c.standings[i] == passedOver {
+			continue
+		}
+		if !m.Spec.Suspend || isLive(m) {
+			return false
+		}
+		waits = true
+	}
+	return waits
 }
 
 // withheld reports whether a member would be granted if nothing were held back.
@@ -271,12 +288,14 @@ func (w *walk) failedWith(m *v1alpha1.Workspace) string {
 
 // waitsFor names the members that are not done, those that wait for a person first.
 func (w *walk) waitsFor(c current) string {
-	var approval, others []string
+	var approval, suspended, others []string
 	for i, m := range c.members {
 		switch {
 		case c.standings[i] == done || c.standings[i] == passedOver:
 		case m.Status.AwaitingApproval != nil:
 			approval = append(approval, m.Name)
+		case m.Spec.Suspend && !isLive(m):
+			suspended = append(suspended, m.Name)
 		default:
 			others = append(others, m.Name)
 		}
@@ -284,6 +303,9 @@ func (w *walk) waitsFor(c current) string {
 	text := ""
 	if len(approval) > 0 {
 		text += "; waits for a person to approve the plan of " + list(approval, ", ")
+	}
+	if len(suspended) > 0 {
+		text += "; waits until a person sets spec.suspend to false on " + list(suspended, ", ")
 	}
 	if len(others) > 0 {
 		text += "; waits for " + list(others, ", ")

@@ -25,13 +25,16 @@ const (
 	held
 	// next has no grant yet.
 	next
-	// idle needs no turn: it is done, passed over, or has no commit.
+	// idle needs no turn: it is done, passed over, or has no commit. Or it is suspended, and would only keep others from theirs.
 	idle
 )
 
 // turnOf judges one member of the current step.
 func (w *walk) turnOf(c current, i int) turn {
 	m := c.members[i]
+	if m.Spec.Suspend && !isLive(m) {
+		return idle
+	}
 	switch c.standings[i] {
 	case done, passedOver, unpinned:
 		return idle
