@@ -231,6 +231,9 @@ const (
 	ReasonStateLocked Reason = "StateLocked"
 	// ReasonStalePlan: the state changed after the plan was made, so the tool refused to apply it; nothing was applied. It is planned again and counts as no failure.
 	ReasonStalePlan Reason = "StalePlan"
+	// ReasonInitContainerFailed: an init container that something in the cluster adds to the run's pod failed, so that no container of the run was started; the message
+	// names it. It counts as no failure.
+	ReasonInitContainerFailed Reason = "InitContainerFailed"
 	// ReasonPlanUnreadable: a person has to approve the plan, and nobody can read it; the message says why. Nothing was applied. It is planned again, after growing
 	// pauses, and counts as no failure.
 	ReasonPlanUnreadable Reason = "PlanUnreadable"

@@ -116,6 +116,10 @@ var failing = map[v1alpha1.Reason]entry{
 		says:   "found the lock of its state held by somebody else",
 		wayOut: "wait until the holder is done; only if it has provably ended, break the lock with force-unlock of your tool; then " + askForRun,
 	},
+	v1alpha1.ReasonInitContainerFailed: {
+		says:   "could not start its run, because a container that something in the cluster adds to its pod failed",
+		wayOut: "the message names the init container: look for the webhook that adds it, and keep it from the pods of runs, or mend it; the run begins again by itself",
+	},
 	v1alpha1.ReasonPlanUnreadable: {
 		says:   "gave up a plan that has to be approved and that nobody can read",
 		wayOut: byItself + ": it is planned again; if it stays so, look whether the runner can read the logs of pods (pods/log, the kubelet) and write ConfigMaps in namespace {namespace}",

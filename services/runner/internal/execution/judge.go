@@ -1,6 +1,8 @@
 package execution
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -170,11 +172,24 @@ func (o Observation) jobEnded(reason, message string) Judgement {
 		if o.Pods[0].Status.Message == "" {
 			result.Reason, result.Message = v1alpha1.ReasonInterrupted, "the pod was removed before it started"
 		}
+		if s, failed := failedInit(o.Pods[0]); failed {
+			result.Reason, result.Message = v1alpha1.ReasonInitContainerFailed, initFailure(s)
+		}
 	}
 	if reason == batchv1.JobReasonDeadlineExceeded {
 		result.Reason = v1alpha1.ReasonTimedOut
 	}
 	return Judgement{Result: result}
+}
+
+// initFailure says which init container failed and how.
+func initFailure(s corev1.ContainerStatus) string {
+	message := fmt.Sprintf("the init container %s, which something in the cluster adds to the pod, ended with exit code %d, so that no container of the run was started",
+		s.Name, s.State.Terminated.ExitCode)
+	if words := strings.TrimSpace(s.State.Terminated.Message); words != "" {
+		message += ": " + words
+	}
+	return clip(message)
 }
 
 // podVanished judges a pod that was there and is gone without our having read its end. Our finalizer keeps pods from that:

@@ -1,11 +1,13 @@
 package execution
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // rejectedPrefix begins the message of a pod that a kubelet refused to start. Nothing else tells such a pod, which has
@@ -14,8 +16,10 @@ const rejectedPrefix = "Pod was rejected"
 
 // podFacts is what one Pod proves.
 type podFacts struct {
-	// started: a container has run.
+	// started: a container of the run has run. Init containers, which others add to the pod, are none.
 	started bool
+	// initRan: an init container has run.
+	initRan bool
 	// ended: no container runs, and none ever will.
 	ended bool
 	// vanished: ended is inferred from the loss of its node, or a person said so: how it ended is not known.
@@ -54,7 +58,7 @@ func readPod(pod *corev1.Pod, w Witness) podFacts {
 func (f *podFacts) judge(pod *corev1.Pod, w Witness) {
 	all := f.readContainers(pod)
 	switch {
-	case all, !f.started && neverStarts(pod):
+	case all, !f.started && !f.initRan && neverStarts(pod), !f.started && neverGetsPastInit(pod):
 		f.ended = true
 	case w.NodeGone && pod.Spec.NodeName != "":
 		f.suspect = true
@@ -79,6 +83,32 @@ func neverStarts(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, rejectedPrefix) && disruptedAt(pod).IsZero()
 }
 
+// neverGetsPastInit reports whether an init container has failed. A kubelet starts none of the others then, takes a pod that is never
+// restarted for Failed, and goes on reporting that its containers wait.
+func neverGetsPastInit(pod *corev1.Pod) bool {
+	if _, failed := failedInit(pod); !failed || pod.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+		if s.State.Running != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// failedInit is the init container that failed, if one has. One that runs beside the others, a sidecar, keeps nothing from starting
+// by its end.
+func failedInit(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
+	for _, c := range pod.Spec.InitContainers {
+		s := statusOf(pod.Status.InitContainerStatuses, c.Name)
+		if end := s.State.Terminated; end != nil && end.ExitCode != 0 && ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+			return s, true
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}
+
 // overdue is how long after its grace a deleted pod may still be there before its node counts as silent.
 const overdue = 30 * time.Second
 
@@ -91,9 +121,15 @@ func (f *podFacts) readContainers(pod *corev1.Pod) bool {
 		f.note(s)
 	}
 	// Containers that others add to the pod: one that has not run yet will not once all the others have ended.
-	for _, s := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.EphemeralContainerStatuses...) {
+	for _, s := range pod.Status.EphemeralContainerStatuses {
 		all = all && s.State.Running == nil
 		f.note(s)
+	}
+	for _, s := range pod.Status.InitContainerStatuses {
+		all = all && s.State.Running == nil
+		init := podFacts{}
+		init.note(s)
+		f.initRan = f.initRan || init.started
 	}
 	if !all {
 		f.finishedAt = nil

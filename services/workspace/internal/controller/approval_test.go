@@ -71,7 +71,9 @@ func TestWhatTheRunnerCannotShowIsNotOffered(t *testing.T) {
 	h.create(project(), w)
 	id := h.until("asked for", isAskedFor).Status.Run.ID
 	h.runner.Succeed("plan "+id, false)
-	h.runner.Set("plan "+id, func(run *runnerv1alpha1.Run) { run.Plan.Reviewable, run.Plan.UnreviewableBecause = false, "its log was rotated away" })
+	h.runner.Set("plan "+id, func(run *runnerv1alpha1.Run) {
+		run.Plan.Reviewable, run.Plan.UnreviewableBecause = false, "its log was rotated away"
+	})
 	w = h.until("given up", func(w *v1alpha1.Workspace) bool { return w.Status.Run.Phase.Terminal() })
 	if st := w.Status; st.AwaitingApproval != nil || st.Reason != v1alpha1.ReasonPlanUnreadable || !strings.Contains(st.Message, "its log was rotated away") {
 		t.Errorf("%s/%s %q", st.Phase, st.Reason, st.Message)
