@@ -35,7 +35,8 @@ func coversDrift(g v1alpha1.Grant, applied *v1alpha1.AppliedState) bool {
 	return g.Revision == applied.Revision
 }
 
-// isFreshAttempt reports whether the pass asks for a further attempt at once after failed, the last run. A number is spent by the run that takes it.
+// isFreshAttempt reports whether the pass asks for an attempt at once after failed, the last run: one of an earlier pass, or with a lower number. Either is
+// spent by the run that takes it.
 func isFreshAttempt(g v1alpha1.Grant, failed *v1alpha1.WorkspaceRun) bool {
-	return g.Pass == failed.Pass && g.Attempt > failed.Attempt
+	return g.Pass != failed.Pass || g.Attempt > failed.Attempt
 }

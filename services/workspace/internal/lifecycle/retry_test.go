@@ -166,3 +166,37 @@ func TestLaw8ADriftPlanThatMeetsALockIsSkipped(t *testing.T) {
 		t.Errorf("%s/%s %q, failures %+v, DriftCheckFailed %t", st.Phase, st.Reason, st.Message, st.Failures, failed)
 	}
 }
+
+// TestANewPassTriesWhatFailedInAnEarlierOneOnce: neither the back-off nor retry.limit holds it up, and it makes no storm.
+func TestANewPassTriesWhatFailedInAnEarlierOneOnce(t *testing.T) {
+	o := newWorld()
+	o.ordered = true
+	detect(o.w, "c1")
+	never := int32(0)
+	o.w.Spec.Retry.Limit = &never
+	runs := func(g v1alpha1.Grant) int {
+		g.Scope, g.Revision = v1alpha1.ScopeRun, "c1"
+		setGrant(o, g)
+		o.version++
+		before := len(o.revisions)
+		for range 12 {
+			pass(t, o)
+			_ = jobEnds(o, job{state: RunFailed})
+		}
+		if f := o.w.Status.Failures; !isFailing(o.w) || int(f.Count) != len(o.revisions) {
+			t.Fatalf("run %+v, failures %+v", o.w.Status.Run, f)
+		}
+		return len(o.revisions) - before
+	}
+	for _, c := range []struct {
+		grant v1alpha1.Grant
+		runs  int
+	}{
+		{v1alpha1.Grant{Pass: "p1"}, 1}, {v1alpha1.Grant{Pass: "p1"}, 0}, {v1alpha1.Grant{Pass: "p1", Attempt: 1}, 1}, {v1alpha1.Grant{Pass: "p1", Attempt: 1}, 0},
+		{v1alpha1.Grant{Pass: "p2"}, 1}, {v1alpha1.Grant{Pass: "p2"}, 0}, {v1alpha1.Grant{Pass: "p2", Attempt: 1}, 1},
+	} {
+		if n := runs(c.grant); n != c.runs {
+			t.Errorf("pass %s, attempt %d: %d runs, want %d", c.grant.Pass, c.grant.Attempt, n, c.runs)
+		}
+	}
+}

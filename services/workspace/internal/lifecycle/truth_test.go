@@ -22,7 +22,7 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		if why := standsStill(o.w); why != "" {
 			return fmt.Errorf("law 9: a run is recorded although %s", why)
 		}
-		if limit := o.w.Spec.Retry.Limit; run.Trigger == v1alpha1.TriggerRetry && limit != nil && old.Failures.Count > *limit {
+		if limit := o.w.Spec.Retry.Limit; run.Trigger == v1alpha1.TriggerRetry && limit != nil && old.Failures.Count > *limit && run.Pass == old.Run.Pass && run.Attempt <= old.Run.Attempt {
 			return fmt.Errorf("law 8: a run of what failed %d times is recorded although it is tried again %d times only", old.Failures.Count, *limit)
 		}
 		o.revisions[run.ID] = run.Revision
