@@ -27,6 +27,8 @@ type Config struct {
 	ToolMirror string
 	// ProviderMirror is the same for providers; default none.
 	ProviderMirror string
+	// ProviderMirrorOnly keeps runs from asking the providers' registries; it needs ProviderMirror. Default false.
+	ProviderMirrorOnly bool
 	// GitSchemes are what repository URLs may begin with, also those of submodules, modules and redirects; default https, ssh, http and git.
 	// GitHelpers are git remote helpers of the run image that may be used too, each for the scheme of its name; default none.
 	GitSchemes, GitHelpers string
@@ -68,6 +70,7 @@ func (c *Config) BindFlags(flags *flag.FlagSet) {
 	flags.StringVar(&c.RunImagePullPolicy, "run-image-pull-policy", c.RunImagePullPolicy, "Always, IfNotPresent or Never")
 	flags.StringVar(&c.ToolMirror, "tool-mirror", c.ToolMirror, "where tools are looked for before the official sites: a URL, or a folder in the run image")
 	flags.StringVar(&c.ProviderMirror, "provider-mirror", c.ProviderMirror, "where providers are looked for before their registries: a URL, or a folder in the run image")
+	flags.BoolVar(&c.ProviderMirrorOnly, "provider-mirror-only", c.ProviderMirrorOnly, "providers come from the provider mirror and from nowhere else")
 	flags.StringVar(&c.GitSchemes, "git-schemes", c.GitSchemes, "schemes over which runs may fetch, separated by commas; also for submodules, modules and redirects")
 	flags.StringVar(&c.GitHelpers, "git-helpers", c.GitHelpers, "git remote helpers of the run image that runs may use, by name, separated by commas")
 	flags.StringVar(&c.StorageClassName, "storage-class-name", c.StorageClassName, "StorageClass of the Workspaces' volumes; empty for the cluster's default")
@@ -98,7 +101,8 @@ func (c *Config) Validate() error {
 func (c *Config) Settings() (execution.Settings, error) {
 	s := execution.Settings{
 		RunImage: c.RunImage, PullPolicy: corev1.PullPolicy(c.RunImagePullPolicy), ToolMirror: c.ToolMirror, ProviderMirror: c.ProviderMirror,
-		PlanGrace: c.PlanGrace, ApplyGrace: c.ApplyGrace, StorageClass: c.StorageClassName,
+		ProviderMirrorOnly: c.ProviderMirrorOnly,
+		PlanGrace:          c.PlanGrace, ApplyGrace: c.ApplyGrace, StorageClass: c.StorageClassName,
 	}
 	var errs []error
 	if c.RunImage == "" {
@@ -114,6 +118,9 @@ func (c *Config) Settings() (execution.Settings, error) {
 		errs = append(errs, err)
 	}
 	errs = append(errs, checkMirror("--tool-mirror", c.ToolMirror), checkMirror("--provider-mirror", c.ProviderMirror))
+	if c.ProviderMirrorOnly && c.ProviderMirror == "" {
+		errs = append(errs, errors.New("--provider-mirror-only: needs --provider-mirror, or no provider could be had from anywhere"))
+	}
 	for name, grace := range map[string]time.Duration{"--plan-grace": c.PlanGrace, "--apply-grace": c.ApplyGrace} {
 		if grace < 2*time.Second || grace > 24*time.Hour || grace%time.Second != 0 {
 			errs = append(errs, fmt.Errorf("%s: want whole seconds between 2s and 24h, got %s", name, grace))

@@ -23,6 +23,7 @@ func TestValidateNamesEveryFlagThatIsWrong(t *testing.T) {
 		"--run-image-pull-policy": {"Sometimes"},
 		"--tool-mirror":           {"ftp://x", "mirror", "https://"},
 		"--provider-mirror":       {"./x"},
+		"--provider-mirror-only":  {"true"},
 		"--storage-size":          {"much", "0", "-1Gi"},
 		"--plan-grace":            {"0s", "1500ms"},
 		"--apply-grace":           {"48h"},
@@ -56,6 +57,14 @@ func TestWhatGitMayUseReachesTheSettings(t *testing.T) {
 	s, err := c.Settings()
 	if err != nil || !slices.Equal(s.GitSchemes, []string{"https", "ssh"}) || !slices.Equal(s.GitHelpers, []string{"s3", "codecommit"}) {
 		t.Errorf("schemes %q, helpers %q, %v", s.GitSchemes, s.GitHelpers, err)
+	}
+}
+
+func TestTheLimitToTheMirrorReachesTheSettings(t *testing.T) {
+	c := NewDefaultConfig()
+	c.RunImage, c.ProviderMirror, c.ProviderMirrorOnly = "x", "https://mirror.example.com", true
+	if s, err := c.Settings(); err != nil || !s.ProviderMirrorOnly {
+		t.Errorf("%v, %v", s.ProviderMirrorOnly, err)
 	}
 }
 

@@ -54,6 +54,23 @@ func TestTheReleaseDoesNotServeItsOwnNamespace(t *testing.T) {
 	}
 }
 
+func TestProvidersAreLimitedToAMirrorThatIsNamed(t *testing.T) {
+	helm := pinnedHelm(t)
+	_, err := helm.Template(t.Context(), release(t, map[string]any{"runner": map[string]any{"providerMirrorOnly": true}}))
+	if err == nil || !strings.Contains(err.Error(), "runner.providerMirrorOnly needs runner.providerMirror") {
+		t.Errorf("want a refusal that says what to do, got %v", err)
+	}
+	for only, want := range map[bool]bool{true: true, false: false} {
+		rendered, err := helm.Template(t.Context(), release(t, map[string]any{"runner": map[string]any{"providerMirror": "/opt/providers", "providerMirrorOnly": only}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(rendered), "--provider-mirror-only"); got != want {
+			t.Errorf("with %v the flag is there: %v", only, got)
+		}
+	}
+}
+
 func TestEveryValueIsDocumented(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(Folder(repository), "values.yaml"))
 	if err != nil {

@@ -57,7 +57,7 @@ func testSettings() Settings {
 	}
 	return Settings{
 		RunImage: "registry.example.com/magos-run:1", PullPolicy: corev1.PullIfNotPresent,
-		ToolMirror: "https://mirror.example.com/tools", ProviderMirror: "/opt/mirror",
+		ToolMirror: "https://mirror.example.com/tools", ProviderMirror: "/opt/mirror", ProviderMirrorOnly: true,
 		GitSchemes: []string{"https", "ssh"}, GitHelpers: []string{"s3"},
 		PlanGrace: time.Minute, ApplyGrace: 10 * time.Minute, StorageSize: resource.MustParse("1Gi"),
 		Keeper: requirements("50m", "128Mi", "1Gi"), Tool: requirements("100m", "256Mi", "2Gi"), Show: requirements("50m", "128Mi", "1Gi"),

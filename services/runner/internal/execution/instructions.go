@@ -38,7 +38,7 @@ func Instruct(r Request, s Settings, plan PlanFacts) runspec.Instructions {
 		PlanDigest: r.PlanDigest,
 		Timeout:    runspec.Duration(r.Timeout),
 		Grace:      runspec.Duration(toolGrace(s.Grace(r.Phase))),
-		ToolMirror: s.ToolMirror, ProviderMirror: s.ProviderMirror,
+		ToolMirror: s.ToolMirror, ProviderMirror: s.ProviderMirror, ProviderMirrorOnly: s.ProviderMirrorOnly,
 	}
 	for _, v := range r.Variables {
 		in.Variables = append(in.Variables, v.Name)

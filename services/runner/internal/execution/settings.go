@@ -16,6 +16,8 @@ type Settings struct {
 	// ToolMirror and ProviderMirror are told to the containers; may be empty.
 	ToolMirror     string
 	ProviderMirror string
+	// ProviderMirrorOnly has the containers take providers from ProviderMirror and from nowhere else.
+	ProviderMirrorOnly bool
 	// GitSchemes and GitHelpers are told to the containers: over what git may fetch; empty for the defaults.
 	GitSchemes []string
 	GitHelpers []string

@@ -16,6 +16,32 @@ import (
 // fillingMark lies in the cache of providers while the tool may be writing there. The tools look below folders only.
 const fillingMark = ".filling"
 
+// limitedMark says which mirror alone has filled the cache; it is not there where other places may have.
+const limitedMark = ".limited"
+
+// limitCache empties a cache that may have providers from elsewhere than the mirror that they are limited to: with a lock
+// file the tools take from it what no place has.
+func (c *container) limitCache() error {
+	mark := filepath.Join(c.cfg.Paths.pluginCache(), limitedMark)
+	if !c.in.ProviderMirrorOnly {
+		if err := os.Remove(mark); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	filledBy, err := os.ReadFile(mark)
+	if err == nil && string(filledBy) == c.in.ProviderMirror {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := empty(c.cfg.Paths.pluginCache()); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, []byte(c.in.ProviderMirror), 0o640)
+}
+
 // openCache empties a cache that a keeper was filling when it was killed, or its volume full: half a provider may lie
 // there. With a lock file the tools refuse it for ever, without one they take it for whole.
 func (c *container) openCache() error {
@@ -26,6 +52,9 @@ func (c *container) openCache() error {
 		err = empty(c.cfg.Paths.pluginCache())
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = c.limitCache()
+	}
+	if err == nil {
 		err = os.WriteFile(mark, nil, 0o640)
 	}
 	if err != nil {

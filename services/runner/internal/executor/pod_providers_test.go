@@ -6,12 +6,14 @@ import (
 	"archive/zip"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"magosproject.io/services/runner/internal/runspec"
@@ -133,5 +135,62 @@ func TestATornProviderDoesNotBreakTheRunsToCome(t *testing.T) {
 	}
 	if _, err := os.Lstat(mark); !os.IsNotExist(err) {
 		t.Errorf("the mark is still there: %v", err)
+	}
+}
+
+// registry is a host that is asked for a provider and does not answer; it counts.
+func registry(t *testing.T) (host string, asked *atomic.Int32) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	asked = &atomic.Int32{}
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			_ = connection.Close()
+		}
+	}()
+	return "localhost:" + strings.Split(listener.Addr().String(), ":")[1], asked
+}
+
+func TestProvidersThatAreLimitedToAMirrorAreAskedForNowhereElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		mirror func(*testing.T, *workspace) string
+		// portless: OpenTofu does not ask network mirrors for hosts with a port.
+		portless bool
+	}{
+		"a folder": {func(_ *testing.T, w *workspace) string { return w.mirror() }, false},
+		"a server": {func(t *testing.T, _ *workspace) string { return serveMirror(t).URL + "/providers" }, true},
+	} {
+		for _, only := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, only %v", name, only), func(t *testing.T) {
+				w := newWorkspace(t)
+				host, asked := registry(t)
+				if c.portless {
+					host = "localhost"
+				}
+				at := c.mirror(t, w)
+				plan := func(source string) *pod {
+					p := w.newPlan(w.repo.Commit(map[string]string{"main.tf": w.backend() + strings.ReplaceAll(withTime, "hashicorp/time", source)}), nil)
+					p.in.ProviderMirror, p.in.ProviderMirrorOnly = at, only
+					return p
+				}
+				plan("hashicorp/time").mustPlan()
+				if n := asked.Load(); n != 0 {
+					t.Errorf("the registry was asked %d times for what the mirror has", n)
+				}
+				record, result := plan(host + "/hashicorp/time").mustFail(reasonFetchFailed)
+				// Nobody answers as the host: the tool says that it tried.
+				tried := strings.Contains(strings.Join(strings.Fields(result.keeper.log), " "), "could not connect to")
+				if tried == only || !c.portless && (asked.Load() == 0) != only {
+					t.Errorf("the registry was asked %d times, tried %v: %s\n%s", asked.Load(), tried, record.Message, result.keeper.log)
+				}
+			})
+		}
 	}
 }

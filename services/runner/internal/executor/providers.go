@@ -21,7 +21,7 @@ import (
 )
 
 // fetchProviders has the tool fetch modules and providers. It starts none of them. A mirror is asked first and the
-// registries only for what the mirror has not.
+// registries only for what the mirror has not, if they may be asked at all.
 func (c *container) fetchProviders(ctx context.Context, tool, module string) error {
 	if err := c.openCache(); err != nil {
 		return err
@@ -32,10 +32,13 @@ func (c *container) fetchProviders(ctx context.Context, tool, module string) err
 func (c *container) fetchFromPlaces(ctx context.Context, tool, module string) error {
 	mirror := c.in.ProviderMirror
 	if mirror == "" {
+		if c.in.ProviderMirrorOnly {
+			return failf(runspec.ExitFetchFailed, reasonFetchFailed, "providers are limited to a mirror, and none is named: give the runner --provider-mirror")
+		}
 		return c.initialize(ctx, tool, module, registriesOnly, nil)
 	}
 	if strings.HasPrefix(mirror, "/") {
-		config, err := folderInstallation(mirror)
+		config, err := folderInstallation(mirror, c.in.ProviderMirrorOnly)
 		if err != nil {
 			return fail(runspec.ExitFetchFailed, reasonFetchFailed, err)
 		}
@@ -55,7 +58,7 @@ func (c *container) fetchFromPlaces(ctx context.Context, tool, module string) er
 	}
 	config := "provider_installation {\n  network_mirror {\n    url = " + quoteHCL(mirror) + "\n  }\n%s}\n"
 	err := c.initialize(ctx, tool, module, fmt.Sprintf(config, ""), extra)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || c.in.ProviderMirrorOnly {
 		return err
 	}
 	c.log.Info("the provider mirror alone was not enough; asking the registries too", "mirror", c.in.ProviderMirror)
@@ -139,8 +142,9 @@ func initFailed(err error, tool string, out *toolOutput) error {
 	return failf(runspec.ExitToolFailed, reasonPlanFailed, "initializing the module: %w%s", err, words)
 }
 
-// folderInstallation uses the folder for the providers that it has, and the registries for all others.
-func folderInstallation(mirror string) (string, error) {
+// folderInstallation uses the folder for the providers that it has, and the registries, unless it is the only place, for
+// all others.
+func folderInstallation(mirror string, only bool) (string, error) {
 	found, err := filepath.Glob(filepath.Join(mirror, "*", "*", "*"))
 	if err != nil {
 		return "", fmt.Errorf("reading provider mirror %s: %w", mirror, err)
@@ -155,8 +159,12 @@ func folderInstallation(mirror string) (string, error) {
 		return "", fmt.Errorf("provider mirror %s holds no provider: want <host>/<namespace>/<type>/<version>/<platform>", mirror)
 	}
 	list := "[" + strings.Join(names, ", ") + "]"
-	return fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %s\n    include = %s\n  }\n  direct {\n    exclude = %s\n  }\n}\n",
-		quoteHCL(filepath.Clean(mirror)), list, list), nil
+	direct := "  direct {\n    exclude = " + list + "\n  }\n"
+	if only {
+		direct = ""
+	}
+	return fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %s\n    include = %s\n  }\n%s}\n",
+		quoteHCL(filepath.Clean(mirror)), list, direct), nil
 }
 
 func quoteHCL(text string) string {

@@ -76,6 +76,8 @@ type Instructions struct {
 	// ToolMirror and ProviderMirror are used before the official sites: an https or http URL, or an absolute folder in the run image; may be empty.
 	ToolMirror     string `json:"toolMirror,omitempty"`
 	ProviderMirror string `json:"providerMirror,omitempty"`
+	// ProviderMirrorOnly says that providers come from ProviderMirror and from nowhere else.
+	ProviderMirrorOnly bool `json:"providerMirrorOnly,omitempty"`
 }
 
 // Duration is a time.Duration that is written as text, such as 5m0s.
