@@ -838,14 +838,16 @@ type Run struct {
 	Plan *PlanResult `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
 	// When the Job was made.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When the first container started; absent while none has.
+	// When the first container started; absent while none has, and where it is not known.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When it was proven ended; absent while it was not.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The name of the Job.
 	JobName string `protobuf:"bytes,9,opt,name=job_name,json=jobName,proto3" json:"job_name,omitempty"`
 	// The name of its Pod; empty while there is none.
-	PodName       string `protobuf:"bytes,10,opt,name=pod_name,json=podName,proto3" json:"pod_name,omitempty"`
+	PodName string `protobuf:"bytes,10,opt,name=pod_name,json=podName,proto3" json:"pod_name,omitempty"`
+	// Whether a container of it has run, or may have; started_at can be absent all the same, where nobody knows when.
+	Started       bool `protobuf:"varint,11,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +950,13 @@ func (x *Run) GetPodName() string {
 		return x.PodName
 	}
 	return ""
+}
+
+func (x *Run) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
 }
 
 // GetRunRequest names a phase of a run.
@@ -1745,7 +1754,7 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x14unreviewable_because\x18\x05 \x01(\tR\x13unreviewableBecause\x12+\n" +
 	"\x11drifted_resources\x18\x06 \x03(\tR\x10driftedResources\x12#\n" +
 	"\rdrifted_total\x18\a \x01(\x05R\fdriftedTotal\x12\x1a\n" +
-	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xbf\x03\n" +
+	"\bwarnings\x18\b \x03(\tR\bwarnings\"\xd9\x03\n" +
 	"\x03Run\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.magos.runner.v1alpha1.RunStateR\x05state\x12\x16\n" +
@@ -1760,7 +1769,8 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"finishedAt\x12\x19\n" +
 	"\bjob_name\x18\t \x01(\tR\ajobName\x12\x19\n" +
 	"\bpod_name\x18\n" +
-	" \x01(\tR\apodName\"@\n" +
+	" \x01(\tR\apodName\x12\x18\n" +
+	"\astarted\x18\v \x01(\bR\astarted\"@\n" +
 	"\rGetRunRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\">\n" +
 	"\x0eGetRunResponse\x12,\n" +

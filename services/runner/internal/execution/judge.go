@@ -78,7 +78,7 @@ func (o Observation) read(pod *corev1.Pod) podFacts {
 
 // live judges a pod that is not proven ended.
 func (o Observation) live(pod *corev1.Pod, f podFacts) Judgement {
-	j := Judgement{Result: Result{State: StatePending, Pod: pod.Name, Node: pod.Spec.NodeName, StartedAt: f.startedAt}}
+	j := Judgement{Result: Result{State: StatePending, Pod: pod.Name, Node: pod.Spec.NodeName, Started: f.started, StartedAt: f.startedAt}}
 	if f.started {
 		j.State = StateRunning
 	}
@@ -118,7 +118,7 @@ func (o Observation) ended(pod *corev1.Pod) Judgement {
 		return o.failed(v1alpha1.ReasonRunLost, "the node of the pod is gone, and with it what the run did", pod, f)
 	}
 	result := outcome(o.Job, pod)
-	result.Pod, result.Node, result.StartedAt, result.FinishedAt = pod.Name, pod.Spec.NodeName, f.startedAt, f.finishedAt
+	result.Pod, result.Node, result.Started, result.StartedAt, result.FinishedAt = pod.Name, pod.Spec.NodeName, true, f.startedAt, f.finishedAt
 	if result.FinishedAt == nil {
 		result.FinishedAt = o.now()
 	}
@@ -128,7 +128,7 @@ func (o Observation) ended(pod *corev1.Pod) Judgement {
 func (o Observation) failed(reason, message string, pod *corev1.Pod, f podFacts) Judgement {
 	return Judgement{Result: Result{
 		State: StateFailed, Reason: reason, Message: clip(message),
-		Pod: pod.Name, Node: pod.Spec.NodeName, StartedAt: f.startedAt, FinishedAt: o.now(),
+		Pod: pod.Name, Node: pod.Spec.NodeName, Started: true, StartedAt: f.startedAt, FinishedAt: o.now(),
 	}}
 }
 
@@ -202,7 +202,7 @@ func (o Observation) podVanished() Judgement {
 		}
 	}
 	message := "its pod was removed before its result could be read, and a person confirmed that it has ended; what it did is not known"
-	return Judgement{Result: Result{State: StateFailed, Reason: v1alpha1.ReasonRunLost, Message: message, FinishedAt: o.now()}}
+	return Judgement{Result: Result{State: StateFailed, Reason: v1alpha1.ReasonRunLost, Message: message, Started: true, FinishedAt: o.now()}}
 }
 
 // HowToConfirm says what a person can do about a run that cannot be proven ended.

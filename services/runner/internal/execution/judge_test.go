@@ -370,3 +370,42 @@ func TestSurplusKeepsTheLastRunsAndTheCurrentOne(t *testing.T) {
 		t.Errorf("with the last run that was applied kept: %d", len(left))
 	}
 }
+
+// A kubelet that has lost a container says only that it ended. Whether it ever ran shows in an ID or in a last time: an apply that
+// may have changed something must never count as one that did not begin.
+func TestLaw7AContainerThatRanAndWasLostHasStarted(t *testing.T) {
+	lost := corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}
+	for name, c := range map[string]struct {
+		status  func(*corev1.ContainerStatus)
+		started bool
+	}{
+		"never ran":                        {func(*corev1.ContainerStatus) {}, false},
+		"with the ID of a container":       {func(s *corev1.ContainerStatus) { s.ContainerID = "containerd://x" }, true},
+		"with the ID in its end":           {func(s *corev1.ContainerStatus) { s.State.Terminated.ContainerID = "containerd://x" }, true},
+		"with a last time without a stamp": {func(s *corev1.ContainerStatus) { s.LastTerminationState.Terminated = lost.DeepCopy() }, true},
+		"with a time":                      {func(s *corev1.ContainerStatus) { s.State.Terminated.StartedAt = at(-time.Hour) }, true},
+	} {
+		job := jobCondition(testJob(runspec.PhaseApply), batchv1.JobFailed, 0)
+		pod := endedApply(corev1.ContainerState{Terminated: lost.DeepCopy()})
+		c.status(&pod.Status.ContainerStatuses[0])
+		j := Judge(observe(job, pod))
+		if j.State != StateFailed || j.Started != c.started {
+			t.Errorf("%s: %s/%s, started %v", name, j.State, j.Reason, j.Started)
+		}
+		text, err := j.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.Annotations = map[string]string{v1alpha1.AnnotationRunResult: text}
+		if kept, ok := KeptResult(job); !ok || kept.Started != c.started {
+			t.Errorf("%s: kept as started %v", name, kept.Started)
+		}
+	}
+	job := testJob(runspec.PhaseApply)
+	for _, text := range []string{`{"v":1,"state":"Failed","reason":"ApplyFailed","startedAt":"2026-11-30T12:00:00Z"}`, `{"v":1,"state":"Failed","reason":"RunLost"}`, `{"v":1,"state":"Succeeded"}`} {
+		job.Annotations = map[string]string{v1alpha1.AnnotationRunResult: text}
+		if kept, ok := KeptResult(job); !ok || !kept.Started {
+			t.Errorf("%s was kept by a runner of before: started %v", text, kept.Started)
+		}
+	}
+}

@@ -145,7 +145,8 @@ func (f *podFacts) note(s corev1.ContainerStatus) {
 		if ended == nil {
 			continue
 		}
-		if !ended.StartedAt.IsZero() || s.ContainerID != "" || ended.ContainerID != "" {
+		// A kubelet that has lost a container says that it ended, without any time or ID; it speaks of a last time only where there was one.
+		if !ended.StartedAt.IsZero() || s.ContainerID != "" || ended.ContainerID != "" || s.LastTerminationState.Terminated != nil {
 			f.begin(ended.StartedAt)
 		}
 		if at := ended.FinishedAt; !at.IsZero() && (f.finishedAt == nil || f.finishedAt.Before(&at)) {

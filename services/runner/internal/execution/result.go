@@ -58,11 +58,13 @@ type Plan struct {
 
 // Result is what is known of one phase of a run. Of a terminal state it is also what is kept on the Job for good.
 type Result struct {
-	Version    int          `json:"v"`
-	State      State        `json:"state"`
-	Reason     string       `json:"reason,omitempty"`
-	Message    string       `json:"message,omitempty"`
-	Plan       *Plan        `json:"plan,omitempty"`
+	Version int    `json:"v"`
+	State   State  `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Plan    *Plan  `json:"plan,omitempty"`
+	// Started says that a container of the run has run, or may have. StartedAt is when, where that is known.
+	Started    bool         `json:"started,omitempty"`
 	StartedAt  *metav1.Time `json:"startedAt,omitempty"`
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	Pod        string       `json:"pod,omitempty"`
@@ -97,6 +99,8 @@ func KeptResult(job *batchv1.Job) (result Result, ok bool) {
 	if err := json.Unmarshal([]byte(text), &result); err != nil || result.Version != resultVersion || !result.State.Terminal() {
 		return Result{}, false
 	}
+	// Runners of before did not say so by itself.
+	result.Started = result.Started || result.StartedAt != nil || result.State == StateSucceeded || result.Reason == v1alpha1.ReasonRunLost
 	return result, true
 }
 

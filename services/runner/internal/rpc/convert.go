@@ -82,7 +82,7 @@ func message(run runs.Run) *runnerv1alpha1.Run {
 			RunId:     run.RunID, Phase: runnerv1alpha1.Phase_PHASE_PLAN,
 		},
 		State: states[run.State], Reason: run.Reason, Message: run.Message,
-		CreatedAt: timestamppb.New(run.CreatedAt.Time), StartedAt: timestamp(run.StartedAt), FinishedAt: timestamp(run.FinishedAt),
+		CreatedAt: timestamppb.New(run.CreatedAt.Time), Started: run.Started, StartedAt: timestamp(run.StartedAt), FinishedAt: timestamp(run.FinishedAt),
 		JobName: run.JobName, PodName: run.Pod,
 	}
 	if run.Phase == runspec.PhaseApply {

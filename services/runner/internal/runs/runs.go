@@ -114,8 +114,8 @@ func (r *Runs) describe(ctx context.Context, reader client.Reader, job *batchv1.
 	}
 	j := execution.Judge(o)
 	if j.State.Terminal() {
-		j.Result = execution.Result{State: execution.StatePending, StartedAt: j.StartedAt, Pod: j.Pod, Node: j.Node}
-		if j.StartedAt != nil {
+		j.Result = execution.Result{State: execution.StatePending, Started: j.Started, StartedAt: j.StartedAt, Pod: j.Pod, Node: j.Node}
+		if j.Started {
 			j.State = execution.StateRunning
 		}
 	}

@@ -58,8 +58,8 @@ func viewOf(run *runnerv1alpha1.Run) (*lifecycle.RunView, error) {
 		return nil, &trouble{reason: v1alpha1.ReasonRunnerRefused, message: "the runner tells of a state that this release does not know: see whether all services are of one release", err: err}
 	}
 	view := &lifecycle.RunView{State: state, Reason: run.GetReason(), Message: run.GetMessage()}
-	// A pod that was lost with its node may have run for all the runner knows.
-	view.NeverStarted = state == lifecycle.RunFailed && run.GetStartedAt() == nil && view.Reason != v1alpha1.ReasonRunLost
+	// A runner of before says no more than when; of a pod that was lost with its node it does not know that either.
+	view.NeverStarted = state == lifecycle.RunFailed && !run.GetStarted() && run.GetStartedAt() == nil && view.Reason != v1alpha1.ReasonRunLost
 	if plan := run.GetPlan(); plan != nil {
 		c := plan.GetChanges()
 		view.Plan = &lifecycle.PlanView{Digest: plan.GetDigest(), Empty: plan.GetEmpty(), Warnings: plan.GetWarnings(), Changes: v1alpha1.Changes{
