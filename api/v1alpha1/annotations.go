@@ -101,7 +101,8 @@ const (
 const (
 	// FinalizerWorkspace keeps a Workspace until its runs have ended. Writer: the workspace service.
 	FinalizerWorkspace = GroupName + "/workspace"
-	// FinalizerRunner keeps a Workspace and its Jobs until their Pods have provably ended and what they left is removed. Writer: the runner service.
+	// FinalizerRunner keeps a Workspace and its Jobs until their Pods have provably ended and what they left is removed. The workspace service adds it to a
+	// Workspace together with its own, in one write; the runner service alone removes it, and writes it on Jobs.
 	FinalizerRunner = GroupName + "/runner"
 	// FinalizerResult keeps the Pod of a run, also one that is deleted by force, until it has provably ended and its result is written on the Job. Writer: the runner service.
 	FinalizerResult = GroupName + "/result"

@@ -162,6 +162,15 @@ func (h *harness) workspace() *v1alpha1.Workspace {
 	return w
 }
 
+// wantLetGo asserts that the deleted Workspace waits for nobody but the runner, which removes what it has left.
+func (h *harness) wantLetGo() {
+	h.Helper()
+	w := h.workspace()
+	if w.DeletionTimestamp == nil || !slices.Equal(w.Finalizers, []string{v1alpha1.FinalizerRunner}) {
+		h.Errorf("the Workspace is held by %v: %+v", w.Finalizers, w.Status)
+	}
+}
+
 // edit changes the Workspace as a person or another service would.
 func (h *harness) edit(change func(*v1alpha1.Workspace)) {
 	h.Helper()

@@ -16,6 +16,28 @@ var predicates = []predicate{cancelLitter, cancellation, deletion, finalizer, li
 
 // Decide names the one thing to do next. The same Snapshot always gives the same Decision.
 func Decide(s Snapshot) Decision {
+	d := decide(s)
+	if d.Action == ActRecordPlanned {
+		return throughGate(s, d)
+	}
+	return d
+}
+
+// throughGate saves a record: where the next pass, on what planned records, would ask for the apply, this one does.
+func throughGate(s Snapshot, planned Decision) Decision {
+	next := s
+	next.Workspace = s.Workspace.DeepCopy()
+	next.Workspace.Status = Status(s, planned, Outcome{Kind: OutcomeDone})
+	next.Run = nil
+	d := decide(next)
+	if d.Action != ActRequestApply {
+		return planned
+	}
+	d.PlanEnded, d.Drift = true, planned.Drift
+	return d
+}
+
+func decide(s Snapshot) Decision {
 	want := wanted(s)
 	for _, ask := range predicates {
 		if d, answered := ask(s, want); answered {

@@ -32,7 +32,8 @@ const (
 	// ActRecordPlanned records what the plan found.
 	ActRecordPlanned Action = "RecordPlanned"
 	// ActRequestApply records the intent to apply, and only then asks for the apply Job. It is the only action
-	// whose record comes first: a Job that was asked for without a record could be asked for twice.
+	// whose record comes first: a Job that was asked for without a record could be asked for twice. Where the plan waits for
+	// nobody, what it found is recorded with the intent.
 	ActRequestApply Action = "RequestApply"
 	// ActRecordEnd records a run as ended; nothing of it exists any more that could still start.
 	ActRecordEnd Action = "RecordEnd"

@@ -316,3 +316,34 @@ func TestWhatNobodyCanReadIsAppliedWhereNobodyDecides(t *testing.T) {
 		t.Errorf("%+v", o.w.Status.Run)
 	}
 }
+
+// What the plan found and the intent to apply it are one record where nothing is in between, and two where anything is.
+func TestAPlanThatWaitsForNobodyIsRecordedWithTheIntentToApplyIt(t *testing.T) {
+	nothing := func(*world) {}
+	for name, c := range map[string]struct {
+		edit func(*world)
+		want Action
+	}{
+		"nothing in between":           {nothing, ActRequestApply},
+		"a person decides":             {func(o *world) { off := false; o.w.Spec.AutoApply = &off }, ActRecordPlanned},
+		"the grant was taken":          {func(o *world) { delete(o.w.Annotations, v1alpha1.AnnotationExecutionAllowed) }, ActRecordPlanned},
+		"the grant is for a plan only": {func(o *world) { setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopePlan, Pass: v1alpha1.StandingPass}) }, ActRecordPlanned},
+		"the spec was edited":          {func(o *world) { o.w.Spec.Source.Path = "elsewhere" }, ActRecordPlanned},
+		"a fresh run was requested":    {func(o *world) { o.w.Annotations[v1alpha1.AnnotationReconcileRequest] = "now" }, ActRecordPlanned},
+		"it is suspended":              {func(o *world) { o.w.Spec.Suspend = true }, ActRecordPlanned},
+		"an approval lies about":       {func(o *world) { o.w.Annotations[v1alpha1.AnnotationApproved] = "x" }, ActRemoveApproval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := scenes(t)["started"]
+			c.edit(o)
+			s := o.snapshot(o.w)
+			d := Decide(s)
+			if d.Action != c.want || d.PlanEnded != (c.want != ActRemoveApproval) {
+				t.Fatalf("%s, the plan's end is recorded: %t", d.Action, d.PlanEnded)
+			}
+			if st := Status(s, d, Outcome{Kind: OutcomeDone}); d.Action == ActRequestApply && (st.Run.PlanDigest == "" || st.Run.Changes == nil || st.Run.ApplyRequestedAt == nil || st.Phase != v1alpha1.PhaseApplying) {
+				t.Errorf("recorded: %+v, run %+v", st, st.Run)
+			}
+		})
+	}
+}

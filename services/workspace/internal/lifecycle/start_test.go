@@ -149,7 +149,7 @@ func TestARunnerThatIsDownAtTheApplyCostsNoFailure(t *testing.T) {
 	for _, f := range []fault{lostBefore, startFailed, writeLost} {
 		o, first := pendingPlan(t)
 		succeed(t, o)
-		pass(t, o, noFault, f, noFault)
+		pass(t, o, f, noFault)
 		if st := o.w.Status; st.Run.ID != first || st.Run.Phase != v1alpha1.RunDiscarded || st.Failures != nil || st.Wants == nil {
 			t.Fatalf("%s: run %+v, failures %+v", f, st.Run, st.Failures)
 		}
