@@ -327,7 +327,7 @@ const (
 	ReasonCommandVoid Reason = "CommandVoid"
 	// ReasonInvalidSpec: a field cannot be understood, so nothing is granted; the message says what to write instead.
 	ReasonInvalidSpec Reason = "InvalidSpec"
-	// ReasonSuperseded: a stuck pass made way for one with a newer commit or edited steps.
+	// ReasonSuperseded: a pass that was stuck, or any with onNewRevision Restart, made way for one with a newer commit or edited steps.
 	ReasonSuperseded Reason = "Superseded"
 )
 

@@ -78,6 +78,18 @@ type OnFailure struct {
 	Retries *int32 `json:"retries,omitempty"`
 }
 
+// OnNewRevision says what a new commit means for a pass that moves.
+// +kubebuilder:validation:Enum=Finish;Restart
+type OnNewRevision string
+
+// What a new commit means.
+const (
+	// NewRevisionFinish lets the pass come to its end with the commit that it has; the next pass takes the new one. A pass that is stuck makes way at once.
+	NewRevisionFinish OnNewRevision = "Finish"
+	// NewRevisionRestart ends the pass at once, and begins one with the new commit at the first step.
+	NewRevisionRestart OnNewRevision = "Restart"
+)
+
 // WindowKind says what a window does while it is open.
 // +kubebuilder:validation:Enum=Allow;Deny
 type WindowKind string
@@ -133,6 +145,10 @@ type RolloutStrategy struct {
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?$') && self != '' && duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="progressDeadline must be a duration from 1m to 8760h: write one such as 30m, 2h or 1h30m, or leave it out for none"
 	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
+	// onNewRevision says what a new commit means for a pass that moves. An edit counts at once. Default: Finish.
+	// +optional
+	// +kubebuilder:default=Finish
+	OnNewRevision OnNewRevision `json:"onNewRevision,omitempty"`
 	// windows say when new grants may be given. What has begun is never cut short by them. An edit counts at once. Default: at any time.
 	// +optional
 	// +listType=atomic

@@ -71,5 +71,5 @@ var rollouts = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonInvalidSpec: {
 		says: "has a field that cannot be understood", wayOut: "write what the message asks for: kubectl -n {namespace} edit rollout {name}",
 	},
-	v1alpha1.ReasonSuperseded: {says: "gave a stuck pass up for a newer one", wayOut: nothing},
+	v1alpha1.ReasonSuperseded: {says: "gave a pass up for a newer one", wayOut: nothing},
 }

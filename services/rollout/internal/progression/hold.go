@@ -73,7 +73,7 @@ func (w *walk) check() error {
 		steps = w.status.Pass.Steps
 	}
 	strategy := w.rollout.Spec.Strategy
-	return errors.Join(checkAction("strategy", strategy.OnFailure), checkDuration("strategy: progressDeadline", strategy.ProgressDeadline), checkSteps(steps))
+	return errors.Join(checkAction("strategy", strategy.OnFailure), checkNewRevision(strategy.OnNewRevision), checkDuration("strategy: progressDeadline", strategy.ProgressDeadline), checkSteps(steps))
 }
 
 // checkSteps returns what of the steps, beside their selectors, cannot be understood.
@@ -99,6 +99,14 @@ func checkAction(where string, stated *v1alpha1.OnFailure) error {
 		return nil
 	}
 	return fmt.Errorf("%s: onFailure.action is %q: write Halt, Continue, Retry or Abort", where, cut(string(stated.Action)))
+}
+
+func checkNewRevision(stated v1alpha1.OnNewRevision) error {
+	switch stated {
+	case "", v1alpha1.NewRevisionFinish, v1alpha1.NewRevisionRestart:
+		return nil
+	}
+	return fmt.Errorf("strategy: onNewRevision is %q: write Finish or Restart", cut(string(stated)))
 }
 
 func checkDuration(where string, stated *metav1.Duration) error {

@@ -67,6 +67,7 @@ type simConfig struct {
 	parallel  uint8 // 0 for all
 	gate      uint8 // the step that requires approval; 0 for none
 	soak      bool  // every step soaks for an hour
+	restart   bool  // a new commit begins a new pass
 	windows   bool  // a window of kind Deny comes
 	deadlines bool  // every Workspace and the pass have an hour
 }
@@ -220,6 +221,9 @@ func (s *simState) snapshot() Snapshot {
 	}
 	if s.config.onFailure != "" {
 		r.Spec.Strategy.OnFailure = &v1alpha1.OnFailure{Action: s.config.onFailure}
+	}
+	if s.config.restart {
+		r.Spec.Strategy.OnNewRevision = v1alpha1.NewRevisionRestart
 	}
 	if s.config.windows {
 		r.Spec.Strategy.Windows = []v1alpha1.RolloutWindow{{Kind: v1alpha1.WindowDeny, Cron: "0 12 1 6 *", Duration: metav1.Duration{Duration: simLength}}}

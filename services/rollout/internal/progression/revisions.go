@@ -4,19 +4,26 @@ import "magosproject.io/api/v1alpha1"
 
 // superseded reports whether the pass makes way for the next: its steps were edited, or a commit is newer than its own.
 // Only a pass that is stuck does: nothing of its step runs, and a member has failed or is overdue, or has no commit, or there is no member, or the pass itself is overdue.
+// With onNewRevision Restart a new commit needs no stuck pass: what runs of the old one loses its grant, so that a plan is not applied any more, and an apply is let end.
 func (w *walk) superseded(c current, members cohorts) bool {
 	if w.hold != nil {
 		return false
+	}
+	if w.rollout.Spec.Strategy.OnNewRevision == v1alpha1.NewRevisionRestart && w.usableSteps() && w.newCommit(members) {
+		return true
 	}
 	stuck := len(c.members) == 0 || c.count(failed)+c.count(overdue) > 0 || w.refused(c) || w.late
 	if !stuck || c.live() {
 		return false
 	}
+	return w.usableSteps() && (!sameSteps(w.rollout.Spec.Strategy.Steps, w.status.Pass.Steps) || w.newCommit(members))
+}
+
+// usableSteps reports whether a pass could begin with the steps of the spec.
+func (w *walk) usableSteps() bool {
 	steps := w.rollout.Spec.Strategy.Steps
-	if _, err := assign(steps, nil); err != nil || checkSteps(steps) != nil {
-		return false
-	}
-	return !sameSteps(steps, w.status.Pass.Steps) || w.newCommit(members)
+	_, err := assign(steps, nil)
+	return err == nil && checkSteps(steps) == nil
 }
 
 // commitAfterAbort reports whether there is a commit that the aborted pass did not have: where it had one for a Workspace, the remote has to confirm

@@ -80,3 +80,51 @@ func TestStuckPassMakesWay(t *testing.T) {
 		})
 	}
 }
+
+func TestRestartBeginsAnewWithANewCommit(t *testing.T) {
+	restart := func(r *v1alpha1.Rollout) { r.Spec.Strategy.OnNewRevision = v1alpha1.NewRevisionRestart }
+	all := []string{"dev", "prod"}
+	dev := member("d", "dev", applied(commitA, passID), wants(v1alpha1.TriggerRevision), detected(commitB))
+	prod := func(phase v1alpha1.RunPhase) *v1alpha1.Workspace {
+		return member("p", "prod", run(phase, v1alpha1.TriggerSpec, passID, commitA), holding(v1alpha1.ScopeRun, commitA))
+	}
+	for name, test := range map[string]struct {
+		ruleCase
+		superseded bool
+	}{
+		"a plan of the old pass loses its grant": {ruleCase{
+			rollout: with(inPass(1, commitA, all...), restart), members: members(dev, prod(v1alpha1.RunPlanned)), resolved: resolved(commitB),
+			grants: "d Run b", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing,
+		}, true},
+		"an apply is let end": {ruleCase{
+			rollout: with(inPass(1, commitA, all...), restart), members: members(dev, prod(v1alpha1.RunApplying)), resolved: resolved(commitB),
+			grants: "d Run b", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing, message: "a run that began earlier is let end in p",
+		}, true},
+		"an annotation that is older than the pin begins nothing": {ruleCase{
+			rollout: with(inPass(1, commitA, all...), restart), members: members(dev, prod(v1alpha1.RunPlanned)), resolved: resolved(commitA),
+			grants: "p Run a", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing, step: 1,
+		}, false},
+		"not under a pause": {ruleCase{
+			rollout: with(inPass(1, commitA, all...), restart, paused), members: members(dev, prod(v1alpha1.RunPlanned)), resolved: resolved(commitB),
+			grants: "p Run a", phase: v1alpha1.RolloutPaused, reason: v1alpha1.ReasonPaused, step: 1,
+		}, false},
+		"Finish goes on": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev, prod(v1alpha1.RunPlanned)), resolved: resolved(commitB),
+			grants: "p Run a", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing, step: 1,
+		}, false},
+		"what cannot be understood grants nothing new": {ruleCase{
+			rollout: with(inPass(0, commitA, all...), func(r *v1alpha1.Rollout) { r.Spec.Strategy.OnNewRevision = "Sometimes" }), members: members(member("d", "dev", wants(v1alpha1.TriggerSpec)), member("p", "prod")), resolved: resolved(commitB),
+			phase: failedPhase, reason: v1alpha1.ReasonInvalidSpec, message: "write Finish or Restart",
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := test.check(t)
+			if got := d.Rollout.Pass.ID != passID; got != test.superseded {
+				t.Fatalf("superseded is %v, want %v", got, test.superseded)
+			}
+			if test.superseded && (len(d.Rollout.History) != 1 || d.Rollout.History[0].Result != v1alpha1.PassSuperseded) {
+				t.Errorf("history %+v", d.Rollout.History)
+			}
+		})
+	}
+}

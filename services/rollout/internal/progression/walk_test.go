@@ -256,6 +256,8 @@ func TestEveryStateOfASmallRollout(t *testing.T) {
 		"deadlines abort":            {1, budget{lates: 2}, simConfig{deadlines: true, onFailure: v1alpha1.FailureAbort}},
 		"windows":                    {2, budget{pushes: 1, closings: 1}, simConfig{windows: true, parallel: 1}},
 		"windows, soak, drift":       {1, budget{drifts: 1, failures: 1, closings: 1}, simConfig{windows: true, soak: true, gate: 1}},
+		"commits begin anew":         {1, budget{pushes: 2, failures: 1}, simConfig{restart: true}},
+		"commits begin anew, drift":  {1, budget{pushes: 1, drifts: 1, pauses: 1}, simConfig{restart: true, gate: 1}},
 		"an approval and an abort":   {1, budget{edits: 1, aborts: 1, pauses: 1, failures: 1}, simConfig{gate: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
