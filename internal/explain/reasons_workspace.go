@@ -60,7 +60,8 @@ var waiting = map[v1alpha1.Reason]entry{
 	},
 	v1alpha1.ReasonNodeLost: {
 		says:   "waits for the node of its run, which is silent",
-		wayOut: "bring the node back, or prove that its pod has ended: shut the machine down, then delete its Node object; nothing new runs before that",
+		wayOut: "bring the node back, or prove that its pod has ended: shut the machine down, then delete its Node object; nothing new runs before that. Whoever is sure that it " +
+			"has ended may say so: kubectl -n {namespace} annotate workspace {name} --overwrite magosproject.io/confirm-ended={run} (needs the verb destroy on workspaces)",
 	},
 	v1alpha1.ReasonRunnerRefused: {
 		says: "waits for the runner service, which answers with an error", wayOut: byItself + "; look at what the message names: the log of magos-runner, or a right that is missing",

@@ -31,7 +31,15 @@ func Cancelled(s Snapshot, d Decision, view RunView) Decision {
 		return standing(s, followPlan(s))
 	}
 	st := &s.Workspace.Status
-	return standing(s, Decision{Action: ActNone, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Requeue: cancelPause})
+	still := Decision{Action: ActNone, Phase: st.Phase, Reason: st.Reason, Message: st.Message, Requeue: cancelPause}
+	switch {
+	case view.Reason == v1alpha1.ReasonNodeLost:
+		// It may never end by itself, and a person has to know.
+		still.Reason, still.Message = view.Reason, view.Message
+	case st.Reason == v1alpha1.ReasonNodeLost:
+		still.Reason, still.Message = v1alpha1.ReasonCancelling, cancelling(st.Run)
+	}
+	return standing(s, still)
 }
 
 // pending follows a Job of which no container has run. Nothing is lost when it is given up, so it never holds up a

@@ -23,8 +23,12 @@ func cancellation(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	next.CancelledAt = &now
 	return Decision{
 		Action: ActNone, Run: next, Phase: s.Workspace.Status.Phase, Reason: v1alpha1.ReasonCancelling,
-		Message: "run " + run.ID + " was cancelled: a pod of it that runs is interrupted and given its grace",
+		Message: cancelling(run),
 	}, true
+}
+
+func cancelling(run *v1alpha1.WorkspaceRun) string {
+	return "run " + run.ID + " was cancelled: a pod of it that runs is interrupted and given its grace"
 }
 
 // giveUp ends a run that was cancelled. A plan changes nothing, so it counts as cancelled however it ends; an apply that has

@@ -70,6 +70,8 @@ func standsStill(w *v1alpha1.Workspace) string {
 func standing(s Snapshot, d Decision) Decision {
 	w := s.Workspace
 	switch {
+	case w.DeletionTimestamp != nil && d.Reason == v1alpha1.ReasonNodeLost:
+		d.Message = whyDeleted + "; " + strings.TrimPrefix(d.Message, whyDeleted+"; ")
 	case w.DeletionTimestamp != nil:
 		d.Reason, d.Message = v1alpha1.ReasonDeleting, whyDeleted+"; a run that still lives is let end"
 		if d.Phase == "" {

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,5 +91,45 @@ func TestLaw9SuspendingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
 				t.Errorf("it does not go on: %+v", o.w.Status)
 			}
 		})
+	}
+}
+
+// A run that may never end by itself is told of whatever it is that waits for its end.
+func TestALostNodeIsToldOfWhileARunIsCancelledOrItsWorkspaceDeleted(t *testing.T) {
+	const how = "the pod has not provably ended: set confirm-ended"
+	lost := RunView{State: RunRunning, Reason: v1alpha1.ReasonNodeLost, Message: how}
+	told := func(s Snapshot, view RunView) v1alpha1.WorkspaceStatus {
+		s.Run = &view
+		d := Decide(s)
+		if d.Action == ActCancelRun {
+			d = Cancelled(s, d, view)
+		}
+		return Status(s, d, Outcome{Kind: OutcomeDone})
+	}
+	for half, build := range map[Half]func(*testing.T) (*world, string){Plan: pendingPlan, Apply: pendingApply} {
+		for name, wait := range map[string]func(*world){
+			"cancelled": func(o *world) { at := stamp(o.snapshot(o.w)); o.w.Status.Run.CancelledAt = &at },
+			"deleted":   func(o *world) { at := stamp(o.snapshot(o.w)); o.w.DeletionTimestamp = &at },
+			"both": func(o *world) {
+				at := stamp(o.snapshot(o.w))
+				o.w.DeletionTimestamp, o.w.Status.Run.CancelledAt = &at, &at
+			},
+			"suspended": func(o *world) { o.w.Spec.Suspend = true },
+		} {
+			o := running(t, build)
+			wait(o)
+			for range 3 {
+				o.w.Status = told(o.snapshot(o.w), lost)
+				if st := o.w.Status; st.Reason != v1alpha1.ReasonNodeLost || strings.Count(st.Message, how) != 1 || !isLive(st.Run) {
+					t.Fatalf("%s %s: %s %q", half, name, st.Reason, st.Message)
+				}
+			}
+			if st := o.w.Status; name == "deleted" && strings.Count(st.Message, whyDeleted) != 1 {
+				t.Errorf("%s %s: %q", half, name, st.Message)
+			}
+			if st := told(o.snapshot(o.w), RunView{State: RunRunning}); st.Reason == v1alpha1.ReasonNodeLost || strings.Contains(st.Message, how) {
+				t.Errorf("%s %s: its node is back: %s %q", half, name, st.Reason, st.Message)
+			}
+		}
 	}
 }
