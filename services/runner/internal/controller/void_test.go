@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"magosproject.io/api/v1alpha1"
 	"magosproject.io/internal/rpcerr"
@@ -148,5 +151,40 @@ func TestLaw9GivingUpWhatHasNotStartedLeavesWhatHasAlone(t *testing.T) {
 				t.Errorf("the Job is void: %v", voided)
 			}
 		})
+	}
+}
+
+// Nothing can be created in a namespace that is being deleted, a tombstone neither: a run that never began ends all the same, and
+// one that began just before is found.
+func TestDeletingANamespaceLetsARunEnd(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.runID("r1"), w.runID("r2")
+	w.startPlan(one)
+	w.record(two, v1alpha1.RunPlanning, "")
+	w.must(w.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
+	if err := w.admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "x"}}); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		t.Fatalf("the namespace is not being deleted: %v", err)
+	}
+	got, err := w.runs().Cancel(t.Context(), w.request(two, runspec.PhasePlan, "").Key, true)
+	w.must(err)
+	if got.State != execution.StateVoid || got.RunID != two {
+		t.Errorf("a run without a Job is %s", got.State)
+	}
+
+	// The look before the tombstone misses the Job that is there.
+	missed := false
+	w.api = interceptor.NewClient(w.admin, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, ok := obj.(*batchv1.Job); ok && !missed {
+				missed = true
+				return apierrors.NewNotFound(batchv1.Resource("jobs"), key.Name)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	got, err = w.runs().Cancel(t.Context(), w.request(one, runspec.PhasePlan, "").Key, true)
+	w.must(err)
+	if !missed || got.State == execution.StateVoid || !execution.IsVoid(w.job(one, runspec.PhasePlan)) {
+		t.Errorf("missed %v: the Job that is there was not voided: %s", missed, got.State)
 	}
 }

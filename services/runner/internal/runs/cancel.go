@@ -82,10 +82,25 @@ func (r *Runs) bury(ctx context.Context, ws *v1alpha1.Workspace, key execution.K
 	if err != nil {
 		return Run{}, err
 	}
-	if err := r.Writer.Create(ctx, tombstone); err != nil {
+	err = r.Writer.Create(ctx, tombstone)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		// Nothing can be created in a namespace that is being deleted, so that no tombstone is needed, unless the Job came into being
+		// just before.
+		err = r.absent(ctx, tombstone)
+	}
+	if err != nil {
 		return Run{}, fmt.Errorf("creating the tombstone %s/%s: %w", tombstone.Namespace, tombstone.Name, err)
 	}
 	return r.describe(ctx, r.API, tombstone)
+}
+
+// absent is nil where the API server has no Job of this name, and an AlreadyExists where it has one.
+func (r *Runs) absent(ctx context.Context, job *batchv1.Job) error {
+	err := r.API.Get(ctx, client.ObjectKeyFromObject(job), &batchv1.Job{})
+	if err == nil {
+		return apierrors.NewAlreadyExists(batchv1.Resource("jobs"), job.Name)
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // Void suspends a Job of which no container has run, and marks it as cancelled.
