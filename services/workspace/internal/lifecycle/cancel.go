@@ -54,11 +54,11 @@ func pending(s Snapshot, half Half, phase v1alpha1.Phase) Decision {
 		return give(standsStill(w))
 	case s.Inputs.Fingerprint.Spec != ParseFingerprint(w.Status.Run.Fingerprint).Spec:
 		return give("the spec was edited")
+	case half == Plan && len(s.Inputs.Unresolved) > 0:
+		// An apply goes on with what was planned, whatever becomes of the variables: its pod starts without them too.
+		return give(unresolvedMessage(s.Inputs.Unresolved))
 	case half == Plan && haveVariablesChanged(s):
 		return give("the variables changed")
-	case len(s.Inputs.Unresolved) > 0:
-		// An apply goes on with what was planned when variables rotate; without them its pod cannot start.
-		return give(unresolvedMessage(s.Inputs.Unresolved))
 	case hasFreshRequest(w):
 		return give("a fresh run was requested")
 	case makesWay(s):
