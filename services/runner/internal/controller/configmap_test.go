@@ -72,3 +72,37 @@ func TestAConfigMapOfOthersIsNotUsed(t *testing.T) {
 	_, err = w.start(run, runspec.PhasePlan, "")
 	w.must(err)
 }
+
+// A runner died between the ConfigMap and the Job, and the next one is of another release or has other flags: it starts the run, and
+// what the first one left goes with the Job.
+func TestAnUpgradeOfTheRunnerHoldsNoRunUp(t *testing.T) {
+	w := newWorld(t)
+	run := w.runID("r1")
+	w.record(run, v1alpha1.RunPlanning, "")
+	request := w.request(run, runspec.PhasePlan, "")
+	requestDigest, err := request.Digest()
+	w.must(err)
+	before := w.runs().Settings
+	before.ToolMirror = "https://mirror.example.com/of-before"
+	left, err := execution.RenderConfigMap(request, before, requestDigest, execution.PlanFacts{})
+	w.must(err)
+	w.must(w.admin.Create(t.Context(), left))
+	_, err = w.start(run, runspec.PhasePlan, "")
+	w.must(err)
+	job := w.job(run, runspec.PhasePlan)
+	config := &corev1.ConfigMap{}
+	w.must(w.admin.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: execution.ConfigMapOf(job)}, config))
+	if config.Name == left.Name || strings.Contains(config.Data["instructions.json"], "of-before") {
+		t.Errorf("the Job reads %s, which an earlier runner left", config.Name)
+	}
+	w.kubelet(w.makePod(job), corev1.PodSucceeded, exited(0, planned(run, digest)))
+	w.must(w.settle())
+	w.record(run, v1alpha1.RunPlanned, digest)
+	w.must(w.admin.Delete(t.Context(), w.job(run, runspec.PhasePlan)))
+	w.must(w.settle())
+	maps := &corev1.ConfigMapList{}
+	w.must(w.admin.List(t.Context(), maps, client.InNamespace(w.namespace), client.HasLabels{v1alpha1.LabelRunID}))
+	if len(maps.Items) != 0 {
+		t.Errorf("%d ConfigMaps are left", len(maps.Items))
+	}
+}

@@ -77,7 +77,7 @@ func RenderConfigMap(r Request, s Settings, digest string, plan PlanFacts) (*cor
 	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.Namespace, Name: ConfigMapName(r.RunID, r.Phase, digest), Labels: r.Labels(),
+			Namespace: r.Namespace, Name: ConfigMapName(r.RunID, r.Phase, digest, data), Labels: r.Labels(),
 			Annotations: map[string]string{v1alpha1.AnnotationRequestDigest: digest},
 		},
 		Immutable: ptr.To(true),

@@ -19,13 +19,14 @@ const backstop = time.Hour
 // schedulingGateVoid keeps the pod of a tombstone from ever being scheduled, should somebody resume its Job.
 const schedulingGateVoid = v1alpha1.GroupName + "/void"
 
-// RenderJob renders the Job of one phase of a run. plan is what an apply takes over from its plan, and nothing for a plan.
-func RenderJob(r Request, s Settings, digest string, plan PlanFacts) *batchv1.Job {
+// RenderJob renders the Job of one phase of a run, which reads the ConfigMap of the name config. plan is what an apply takes over from
+// its plan, and nothing for a plan.
+func RenderJob(r Request, s Settings, digest, config string, plan PlanFacts) *batchv1.Job {
 	grace := s.Grace(r.Phase)
 	job := newJob(r.Key)
 	job.Annotations = map[string]string{v1alpha1.AnnotationRequestDigest: digest}
 	job.Spec.ActiveDeadlineSeconds = ptr.To(int64((r.Timeout + grace + backstop) / time.Second))
-	job.Spec.Template = renderPodTemplate(r, s, digest, plan)
+	job.Spec.Template = renderPodTemplate(r, s, config, plan)
 	return job
 }
 

@@ -3,6 +3,9 @@ package execution
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -15,10 +18,23 @@ func JobName(runID, phase string) string {
 	return "magos-" + phase + "-" + shortHash(runID)
 }
 
-// ConfigMapName is the Job's name with the request's digest, so that a Job only ever reads what belongs to its own request,
-// also when an earlier request for the same phase got no further than its ConfigMap.
-func ConfigMapName(runID, phase, digest string) string {
-	return JobName(runID, phase) + "-" + digest[:10]
+// ConfigMapName is the Job's name with a digest of the request and of what the ConfigMap holds, so that a Job only ever reads what
+// belongs to its own request. An earlier attempt that got no further than its ConfigMap is then in nobody's way, also where another
+// release of the runner, or one with other flags, had made something else of the same request.
+func ConfigMapName(runID, phase, digest string, data map[string]string) string {
+	sum := sha256.New()
+	for _, text := range append([]string{digest}, keysAndValues(data)...) {
+		fmt.Fprintf(sum, "%d:%s", len(text), text)
+	}
+	return JobName(runID, phase) + "-" + hex.EncodeToString(sum.Sum(nil))[:10]
+}
+
+func keysAndValues(data map[string]string) []string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		all = append(all, key, data[key])
+	}
+	return all
 }
 
 // VolumeName is the name of the Workspace's volume claim.

@@ -45,7 +45,7 @@ var defaultPodAnnotations = map[string]string{
 	"karpenter.sh/do-not-disrupt":                    "true",
 }
 
-func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) corev1.PodTemplateSpec {
+func renderPodTemplate(r Request, s Settings, config string, plan PlanFacts) corev1.PodTemplateSpec {
 	annotations := maps.Clone(defaultPodAnnotations)
 	maps.Copy(annotations, r.PodAnnotations)
 	template := corev1.PodTemplateSpec{
@@ -61,7 +61,7 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 		},
 	}
 	spec := &template.Spec
-	spec.Volumes = sharedVolumes(r, digest)
+	spec.Volumes = sharedVolumes(r, config)
 	if isApply(r.Phase) {
 		tool := applyTool(r, s)
 		spec.Volumes = append(spec.Volumes, emptyDir(volumeWork))
@@ -77,7 +77,7 @@ func renderPodTemplate(r Request, s Settings, digest string, plan PlanFacts) cor
 		maps.Copy(annotations, withoutIdentity(r.PodAnnotations))
 		spec.Containers = []corev1.Container{keeper(r, s), planTool(r, s), show(r, s)}
 		spec.Volumes = append(spec.Volumes, emptyDir(volumeLocks), emptyDir(volumeSignals),
-			memory(volumeShown, &shownLimit), variables(r, digest), memory(volumeCredentials, &credentialsLimit))
+			memory(volumeShown, &shownLimit), variables(r, config), memory(volumeCredentials, &credentialsLimit))
 		if len(r.RepositorySecrets) > 0 {
 			spec.Volumes = append(spec.Volumes, repositories(r))
 		}
@@ -161,9 +161,9 @@ func data(subPath string, readOnly bool) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeData, SubPath: subPath, MountPath: runspec.DataDir + "/" + subPath, ReadOnly: readOnly}
 }
 
-func sharedVolumes(r Request, digest string) []corev1.Volume {
+func sharedVolumes(r Request, config string) []corev1.Volume {
 	instructions := &corev1.ConfigMapVolumeSource{
-		LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(r.RunID, r.Phase, digest)},
+		LocalObjectReference: corev1.LocalObjectReference{Name: config},
 		Items:                []corev1.KeyToPath{{Key: instructionsKey, Path: instructionsKey}},
 		DefaultMode:          ptr.To(int32(0o440)),
 	}
@@ -176,8 +176,8 @@ func sharedVolumes(r Request, digest string) []corev1.Volume {
 
 // variables projects every variable into one folder, each as a file named by its index. The kubelet reads the
 // references; their values never pass through the runner.
-func variables(r Request, digest string) corev1.Volume {
-	literals := &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(r.RunID, r.Phase, digest)}}
+func variables(r Request, config string) corev1.Volume {
+	literals := &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: config}}
 	var sources []corev1.VolumeProjection
 	for i, v := range r.Variables {
 		file := strconv.Itoa(i)

@@ -53,14 +53,14 @@ func TestRenderGolden(t *testing.T) {
 		}
 		facts := PlanFacts{}
 		if name == "apply" {
-			plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
+			plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), "config", PlanFacts{})
 			facts = PlanFacts{Arch: "arm64", Volume: VariablesVolume(plan), Variables: []string{"region", "password", "zone", "empty"}}
 		}
-		golden(t, name+"-job.yaml", RenderJob(request, testSettings(), digest, facts))
 		config, err := RenderConfigMap(request, testSettings(), digest, facts)
 		if err != nil {
 			t.Fatal(err)
 		}
+		golden(t, name+"-job.yaml", RenderJob(request, testSettings(), digest, config.Name, facts))
 		golden(t, name+"-configmap.yaml", config)
 	}
 	tombstone, err := RenderTombstone(planRequest().Key, testSettings(), testNow)
@@ -105,7 +105,7 @@ func TestMountsAreThoseOfTheContract(t *testing.T) {
 	plan := planRequest()
 	plan.MountToken = false
 	for _, request := range []Request{plan, applyRequest()} {
-		pod := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
+		pod := RenderJob(request, testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template
 		for _, c := range pod.Spec.Containers {
 			name := c.Args[0]
 			got := map[string]string{}
@@ -130,7 +130,7 @@ func TestMountsAreThoseOfTheContract(t *testing.T) {
 
 func TestScratchIsEachContainersOwn(t *testing.T) {
 	seen := map[string]string{}
-	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
+	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template.Spec.Containers {
 		for _, m := range c.VolumeMounts {
 			if m.MountPath == runspec.ScratchDir {
 				if other, shared := seen[m.Name]; shared {
@@ -148,7 +148,7 @@ func TestScratchIsEachContainersOwn(t *testing.T) {
 // The kubelet would rewrite $(NAME) and $$ in env.value: no value may be there.
 func TestNoContainerHasAnEnvironment(t *testing.T) {
 	for _, request := range []Request{planRequest(), applyRequest()} {
-		for _, c := range RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
+		for _, c := range RenderJob(request, testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template.Spec.Containers {
 			if len(c.Env)+len(c.EnvFrom) > 0 {
 				t.Errorf("%s has an environment", c.Name)
 			}
@@ -157,7 +157,7 @@ func TestNoContainerHasAnEnvironment(t *testing.T) {
 }
 
 func TestTokenIsInToolAlone(t *testing.T) {
-	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec.Containers {
+	for _, c := range RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template.Spec.Containers {
 		has := false
 		for _, m := range c.VolumeMounts {
 			has = has || m.Name == volumeToken
@@ -171,7 +171,7 @@ func TestTokenIsInToolAlone(t *testing.T) {
 func TestPodAnnotationsOverrideDefaultsAndNothingElse(t *testing.T) {
 	request := planRequest()
 	request.PodAnnotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "x": "y"}
-	template := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
+	template := RenderJob(request, testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template
 	want := map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "karpenter.sh/do-not-disrupt": "true", "x": "y"}
 	for key, value := range want {
 		if template.Annotations[key] != value {
@@ -198,13 +198,13 @@ func TestTheCloudIdentityIsInToolAloneWhateverTheWorkspaceSays(t *testing.T) {
 	} {
 		request := planRequest()
 		request.PodAnnotations = map[string]string{eks: c.ownEKS, azure: c.ownAzure}
-		got := RenderJob(request, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Annotations
+		got := RenderJob(request, testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template.Annotations
 		if got[eks] != c.wantEKS || got[azure] != c.wantAzure {
 			t.Errorf("%s: got %q and %q", name, got[eks], got[azure])
 		}
 	}
 	// The pod of an apply has no container but tool.
-	apply := RenderJob(applyRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template
+	apply := RenderJob(applyRequest(), testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template
 	if _, found := apply.Annotations[eks]; found || len(apply.Spec.Containers) != 1 {
 		t.Errorf("the apply's pod has %v and %d containers", apply.Annotations, len(apply.Spec.Containers))
 	}
@@ -247,7 +247,7 @@ func TestRepositorySecretsAreNoPartOfTheDigest(t *testing.T) {
 	if without, _ := none.Digest(); with != without {
 		t.Error("another list of repository Secrets is another request")
 	}
-	spec := RenderJob(none, testSettings(), strings.Repeat("d", 64), PlanFacts{}).Spec.Template.Spec
+	spec := RenderJob(none, testSettings(), strings.Repeat("d", 64), "config", PlanFacts{}).Spec.Template.Spec
 	if slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumeRepositories }) {
 		t.Error("a pod without repository Secrets mounts them")
 	}
@@ -258,8 +258,15 @@ func TestNamesFitAndAreDistinct(t *testing.T) {
 	if plan == apply || JobName(testRun+"x", runspec.PhasePlan) == plan {
 		t.Error("two Jobs share a name")
 	}
-	if name := ConfigMapName(testRun, runspec.PhaseApply, strings.Repeat("d", 64)); len(name) > 63 {
-		t.Errorf("%s has %d characters", name, len(name))
+	names := map[string]bool{}
+	for _, data := range []map[string]string{nil, {"a": "b"}, {"a": "c"}, {"ab": ""}, {"a": "b", "c": "d"}, {"a": "b1:c1:d"}} {
+		for _, digest := range []string{strings.Repeat("d", 64), strings.Repeat("e", 64)} {
+			name := ConfigMapName(testRun, runspec.PhaseApply, digest, data)
+			if names[name] || len(name) > 63 || name != ConfigMapName(testRun, runspec.PhaseApply, digest, data) {
+				t.Errorf("%s is that of something else, too long, or not the same each time", name)
+			}
+			names[name] = true
+		}
 	}
 }
 
@@ -288,11 +295,11 @@ func TestVolumeProblem(t *testing.T) {
 
 // At apply the values are there to be masked, and for ephemeral variables: a source that is gone must not hold the apply up.
 func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
-	plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
 	config, err := RenderConfigMap(planRequest(), testSettings(), strings.Repeat("d", 64), PlanFacts{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	plan := RenderJob(planRequest(), testSettings(), strings.Repeat("d", 64), config.Name, PlanFacts{})
 	if ConfigMapOf(plan) != config.Name {
 		t.Errorf("the plan reads %q, want %q", ConfigMapOf(plan), config.Name)
 	}
@@ -306,7 +313,7 @@ func TestApplyMountsThePlansVariablesToMaskThem(t *testing.T) {
 			t.Errorf("a source is required: %+v", source)
 		}
 	}
-	pod := RenderJob(applyRequest(), testSettings(), strings.Repeat("e", 64), facts).Spec.Template.Spec
+	pod := RenderJob(applyRequest(), testSettings(), strings.Repeat("e", 64), "config", facts).Spec.Template.Spec
 	mounted := false
 	for _, m := range pod.Containers[0].VolumeMounts {
 		mounted = mounted || (m.MountPath == runspec.VariablesDir && m.ReadOnly)

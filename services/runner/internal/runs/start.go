@@ -68,14 +68,15 @@ func (r *Runs) start(ctx context.Context, req execution.Request, digest string) 
 	if err != nil {
 		return Run{}, false, err
 	}
-	if err := r.prepare(ctx, ws, req, digest, plan); err != nil {
+	config, err := r.prepare(ctx, ws, req, digest, plan)
+	if err != nil {
 		return Run{}, false, err
 	}
-	return r.create(ctx, req, digest, plan)
+	return r.create(ctx, req, digest, config, plan)
 }
 
-func (r *Runs) create(ctx context.Context, req execution.Request, digest string, plan execution.PlanFacts) (Run, bool, error) {
-	job := execution.RenderJob(req, r.Settings, digest, plan)
+func (r *Runs) create(ctx context.Context, req execution.Request, digest, config string, plan execution.PlanFacts) (Run, bool, error) {
+	job := execution.RenderJob(req, r.Settings, digest, config, plan)
 	err := r.Writer.Create(ctx, job)
 	if err == nil {
 		run, err := r.describe(ctx, r.Cache, job)
@@ -241,22 +242,22 @@ func (r *Runs) PodEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return execution.PodEnded(pod, w), nil
 }
 
-// prepare makes what the Job needs, each object only where it is missing.
-func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req execution.Request, digest string, plan execution.PlanFacts) error {
+// prepare makes what the Job needs, each object only where it is missing, and returns the name of the run's ConfigMap.
+func (r *Runs) prepare(ctx context.Context, ws *v1alpha1.Workspace, req execution.Request, digest string, plan execution.PlanFacts) (config string, err error) {
 	if err := r.hold(ctx, ws); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.ensureAccount(ctx, req); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.ensureVolume(ctx, ws, req.Phase); err != nil {
-		return err
+		return "", err
 	}
-	config, err := execution.RenderConfigMap(req, r.Settings, digest, plan)
+	rendered, err := execution.RenderConfigMap(req, r.Settings, digest, plan)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return r.ensureConfigMap(ctx, config)
+	return rendered.Name, r.ensureConfigMap(ctx, rendered)
 }
 
 // ensureConfigMap makes the run's ConfigMap, or accepts the one that an earlier attempt made. Its name can be foreseen by
@@ -275,7 +276,7 @@ func (r *Runs) ensureConfigMap(ctx context.Context, config *corev1.ConfigMap) er
 	}
 	if !execution.SameConfigMap(present, config) {
 		return rpcerr.New(codes.FailedPrecondition, rpcerr.ConfigMapDiffers,
-			"configmap %s/%s exists and is not what the runner would make for this run: it was made by somebody else, or by a runner with other flags; delete it",
+			"configmap %s/%s exists and is not what the runner would make for this run: somebody else made it; delete it",
 			config.Namespace, config.Name).With("configmap", config.Name)
 	}
 	return nil
