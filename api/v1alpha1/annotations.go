@@ -34,6 +34,9 @@ const (
 	// AnnotationConfirmEnded says that the run whose ID is its value has ended, where nothing else can prove it: its node is lost, or its pod was removed by force.
 	// It counts only for a pod that looks lost or is being deleted, or is gone. Writer: people.
 	AnnotationConfirmEnded = GroupName + "/confirm-ended"
+	// AnnotationAbandon gives up the destruction that a Workspace under deletion owes (spec.deletionPolicy Destroy): with the Workspace's UID as its value the
+	// Workspace goes as under Retain, and what it has applied stays as it is. Any other value does nothing. Writer: people.
+	AnnotationAbandon = GroupName + "/abandon"
 	// AnnotationReconcileRequest asks for a fresh run when its value is one not handled before. Writer: people.
 	AnnotationReconcileRequest = GroupName + "/reconcile-request"
 	// AnnotationReconcileInterval is the time between an apply and the next drift plan, a Go duration; default DefaultReconcileInterval. Writer: people.

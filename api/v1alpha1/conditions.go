@@ -96,7 +96,7 @@ func PassResults() []PassResult {
 }
 
 // Trigger says why a run was wanted.
-// +kubebuilder:validation:Enum=Spec;Revision;Variables;Manual;Drift;Retry
+// +kubebuilder:validation:Enum=Spec;Revision;Variables;Manual;Drift;Retry;Destroy
 type Trigger string
 
 // The triggers, the ones that a person waits for first.
@@ -113,6 +113,8 @@ const (
 	TriggerRetry Trigger = "Retry"
 	// TriggerDrift is the schedule: look whether reality still matches.
 	TriggerDrift Trigger = "Drift"
+	// TriggerDestroy is the deletion of a Workspace whose spec.deletionPolicy is Destroy: the run destroys what was applied.
+	TriggerDestroy Trigger = "Destroy"
 )
 
 // RunPhase is how far a run has come: what the workspace service has recorded as its intent or seen as its result.
@@ -148,6 +150,8 @@ const (
 	ConditionAnnotationsValid = "AnnotationsValid"
 	// ConditionDriftCheckFailed is True while the last drift plan of an Applied Workspace failed.
 	ConditionDriftCheckFailed = "DriftCheckFailed"
+	// ConditionDestroyBlocked is True while a Workspace under deletion cannot destroy what it has applied; the reason says why. Absent unless a destroy is owed.
+	ConditionDestroyBlocked = "DestroyBlocked"
 	// ConditionInputsResolved is False while a variable of the Workspace, or the Project or VariableSet it comes from, is missing.
 	ConditionInputsResolved = "InputsResolved"
 )
@@ -271,6 +275,17 @@ const (
 	ReasonAnnotationsUnderstood Reason = "AnnotationsUnderstood"
 	// ReasonDeleting: the Workspace is being deleted; a run that still lives is let end.
 	ReasonDeleting Reason = "Deleting"
+	// ReasonDestroyed: everything that the Workspace had applied is destroyed; the Workspace goes.
+	ReasonDestroyed Reason = "Destroyed"
+	// ReasonDestroyUnobstructed: nothing that is known keeps the destroy from going on.
+	ReasonDestroyUnobstructed Reason = "DestroyUnobstructed"
+	// ReasonNamespaceTerminating: the namespace is being deleted, so that nothing can be started in it, and the Workspace still owes a destroy. Nothing can be
+	// destroyed any more by this Workspace: destroy by hand what is to go, then set the annotation magosproject.io/abandon as the message says.
+	ReasonNamespaceTerminating Reason = "NamespaceTerminating"
+	// ReasonDefinitionTerminating: the same, of the CustomResourceDefinition of Workspaces. Nobody means to destroy everything by removing it.
+	ReasonDefinitionTerminating Reason = "DefinitionTerminating"
+	// ReasonInputsLost: what the runner had kept of the inputs that were applied last is gone, so that nobody knows what to destroy with. Destroy by hand, then abandon.
+	ReasonInputsLost Reason = "InputsLost"
 )
 
 // Reasons of Projects.

@@ -31,6 +31,16 @@ type AppliedState struct {
 	At metav1.Time `json:"at"`
 }
 
+// LastApply is the run whose inputs a destroy uses: the state is as that run has left it.
+type LastApply struct {
+	// runID of the run. The runner keeps its inputs.
+	RunID string `json:"runID"`
+	// revision is its commit.
+	Revision string `json:"revision"`
+	// fingerprint of its inputs other than the commit.
+	Fingerprint string `json:"fingerprint"`
+}
+
 // Changes counts what a plan would do.
 type Changes struct {
 	Add     int32 `json:"add"`
@@ -202,6 +212,10 @@ type WorkspaceStatus struct {
 	// applied is what is proven to be in force.
 	// +optional
 	Applied *AppliedState `json:"applied,omitempty"`
+	// lastApply is the last run that applied something, in whole or in part, or that found nothing to apply. Absent while nothing can have been applied, and
+	// again once all of it is destroyed.
+	// +optional
+	LastApply *LastApply `json:"lastApply,omitempty"`
 	// run is the present or last run.
 	// +optional
 	Run *WorkspaceRun `json:"run,omitempty"`

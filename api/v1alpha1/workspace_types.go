@@ -112,6 +112,18 @@ type WorkspaceStorage struct {
 	AccessMode string `json:"accessMode,omitempty"`
 }
 
+// DeletionPolicy says what the deletion of a Workspace does to what it has applied.
+// +kubebuilder:validation:Enum=Retain;Destroy
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	// DeletionRetain removes the Jobs and the volume of the Workspace, and touches nothing that it has applied.
+	DeletionRetain DeletionPolicy = "Retain"
+	// DeletionDestroy destroys what the Workspace has applied before it lets the Workspace go.
+	DeletionDestroy DeletionPolicy = "Destroy"
+)
+
 // WorkspaceSpec is what a Workspace asks for.
 type WorkspaceSpec struct {
 	// projectRef binds the Workspace to its Project.
@@ -133,6 +145,11 @@ type WorkspaceSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	Suspend bool `json:"suspend,omitempty"`
+	// deletionPolicy is Retain or Destroy. With Retain the deletion of the Workspace leaves everything that it has applied as it is. With Destroy a run destroys
+	// it first, with the inputs that were applied last; while that cannot be, the Workspace stays and says why.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// retry says how failed runs of the same inputs are tried again.
 	// +optional
 	Retry RetrySettings `json:"retry,omitempty"`

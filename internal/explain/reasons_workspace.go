@@ -84,6 +84,18 @@ var waiting = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonCancelling: {
 		says: "ends the run that a person cancelled", wayOut: waitForIt,
 	},
+	v1alpha1.ReasonNamespaceTerminating: {
+		says: "owes a destroy that cannot be started, since its namespace is being deleted", wayOut: abandon,
+	},
+	v1alpha1.ReasonDefinitionTerminating: {
+		says: "owes a destroy that is not started, since the definition of Workspaces is being deleted", wayOut: abandon,
+	},
+	v1alpha1.ReasonInputsLost: {
+		says: "owes a destroy, and what was applied last is not known any more", wayOut: abandon,
+	},
+	v1alpha1.ReasonDestroyed: {
+		says: "has destroyed everything that it had applied", wayOut: "wait until the services have taken their finalizers away",
+	},
 	v1alpha1.ReasonDeleting: {
 		says: "is being deleted", wayOut: "wait until its run has ended and the services have taken their finalizers away; " + logs,
 	},
@@ -152,7 +164,8 @@ var aside = map[v1alpha1.Reason]entry{
 	v1alpha1.ReasonCancelVoid: {
 		says: "was cancelled with a value that names no live run", wayOut: "write the ID of the run that lives, status.run.id, or leave it",
 	},
-	v1alpha1.ReasonApproved: {says: "was approved", wayOut: nothing},
+	v1alpha1.ReasonDestroyUnobstructed: {says: "has nothing in the way of its destroy", wayOut: nothing},
+	v1alpha1.ReasonApproved:            {says: "was approved", wayOut: nothing},
 	v1alpha1.ReasonInvalidAnnotation: {
 		says: "has an annotation that cannot be understood", wayOut: "write what the message asks for; until then the default is used",
 	},

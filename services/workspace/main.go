@@ -33,7 +33,7 @@ func newDefinition() service.Definition {
 func setUp(ctx context.Context, config *Config, kit *service.Kit) error {
 	// StartRun is told apart by its content: the same request finds its Job again.
 	runnerConnection, err := kit.Dial("runner", runnerpb.RunnerService_StartRun_FullMethodName,
-		runnerpb.RunnerService_GetRun_FullMethodName, runnerpb.RunnerService_CancelRun_FullMethodName)
+		runnerpb.RunnerService_GetRun_FullMethodName, runnerpb.RunnerService_CancelRun_FullMethodName, runnerpb.RunnerService_GetInputs_FullMethodName)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func setUp(ctx context.Context, config *Config, kit *service.Kit) error {
 	}
 	objects := controller.NewObjects(mgr.GetCache(), mgr.GetAPIReader())
 	workspaces := &controller.Reconciler{Config: controller.Config{
-		Client: mgr.GetClient(), Objects: objects, Runner: runner, RefWatcher: refwatcherpb.NewRefWatcherServiceClient(refwatcherConnection),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects, Runner: runner, RefWatcher: refwatcherpb.NewRefWatcherServiceClient(refwatcherConnection),
 		Events: mgr.GetEventRecorder("magos-workspace"), Metrics: controller.NewMetrics(kit.Metrics), Clock: clock.RealClock{},
 		Drift: controller.NewDriftSlots(config.MaxDriftPlans, mgr.GetClient()),
 	}}

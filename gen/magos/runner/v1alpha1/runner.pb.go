@@ -550,8 +550,11 @@ type StartRunRequest struct {
 	// The Secrets of the namespace that hold credentials of repositories, by name, each once. The kubelet mounts them into the container that
 	// fetches; their values never pass through here. Plan only. They are no part of what makes two requests the same.
 	RepositorySecrets []string `protobuf:"bytes,12,rep,name=repository_secrets,json=repositorySecrets,proto3" json:"repository_secrets,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Whether the run destroys everything that the state has, instead of bringing it in line. It has to be so recorded: the Workspace is being deleted with
+	// spec.deletionPolicy Destroy, and the run's trigger is Destroy. The same for plan and apply.
+	Destroy       bool `protobuf:"varint,13,opt,name=destroy,proto3" json:"destroy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartRunRequest) Reset() {
@@ -668,6 +671,150 @@ func (x *StartRunRequest) GetRepositorySecrets() []string {
 	return nil
 }
 
+func (x *StartRunRequest) GetDestroy() bool {
+	if x != nil {
+		return x.Destroy
+	}
+	return false
+}
+
+// GetInputsRequest names the plan of a run.
+type GetInputsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The run, with the phase PHASE_PLAN.
+	Key           *RunKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetInputsRequest) Reset() {
+	*x = GetInputsRequest{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInputsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInputsRequest) ProtoMessage() {}
+
+func (x *GetInputsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInputsRequest.ProtoReflect.Descriptor instead.
+func (*GetInputsRequest) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetInputsRequest) GetKey() *RunKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// GetInputsResponse has what the plan was given.
+type GetInputsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The code.
+	Source *Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The tool.
+	Tool *Tool `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The file of variable values, from the repository's root; empty for none.
+	TfvarsPath string `protobuf:"bytes,3,opt,name=tfvars_path,json=tfvarsPath,proto3" json:"tfvars_path,omitempty"`
+	// The variables, each name once.
+	Variables []*Variable `protobuf:"bytes,4,rep,name=variables,proto3" json:"variables,omitempty"`
+	// The ServiceAccount of the pods.
+	ServiceAccountName string `protobuf:"bytes,5,opt,name=service_account_name,json=serviceAccountName,proto3" json:"service_account_name,omitempty"`
+	// Whether the tool's container got the account's API token.
+	MountServiceAccountToken bool `protobuf:"varint,6,opt,name=mount_service_account_token,json=mountServiceAccountToken,proto3" json:"mount_service_account_token,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *GetInputsResponse) Reset() {
+	*x = GetInputsResponse{}
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInputsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInputsResponse) ProtoMessage() {}
+
+func (x *GetInputsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInputsResponse.ProtoReflect.Descriptor instead.
+func (*GetInputsResponse) Descriptor() ([]byte, []int) {
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetInputsResponse) GetSource() *Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *GetInputsResponse) GetTool() *Tool {
+	if x != nil {
+		return x.Tool
+	}
+	return nil
+}
+
+func (x *GetInputsResponse) GetTfvarsPath() string {
+	if x != nil {
+		return x.TfvarsPath
+	}
+	return ""
+}
+
+func (x *GetInputsResponse) GetVariables() []*Variable {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
+}
+
+func (x *GetInputsResponse) GetServiceAccountName() string {
+	if x != nil {
+		return x.ServiceAccountName
+	}
+	return ""
+}
+
+func (x *GetInputsResponse) GetMountServiceAccountToken() bool {
+	if x != nil {
+		return x.MountServiceAccountToken
+	}
+	return false
+}
+
 // StartRunResponse has the state of the Job that was made or found.
 type StartRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -679,7 +826,7 @@ type StartRunResponse struct {
 
 func (x *StartRunResponse) Reset() {
 	*x = StartRunResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[6]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +838,7 @@ func (x *StartRunResponse) String() string {
 func (*StartRunResponse) ProtoMessage() {}
 
 func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[6]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +851,7 @@ func (x *StartRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRunResponse.ProtoReflect.Descriptor instead.
 func (*StartRunResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{6}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StartRunResponse) GetRun() *Run {
@@ -739,7 +886,7 @@ type PlanResult struct {
 
 func (x *PlanResult) Reset() {
 	*x = PlanResult{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[7]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +898,7 @@ func (x *PlanResult) String() string {
 func (*PlanResult) ProtoMessage() {}
 
 func (x *PlanResult) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[7]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +911,7 @@ func (x *PlanResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
 func (*PlanResult) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{7}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PlanResult) GetDigest() string {
@@ -854,7 +1001,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[8]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1013,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[8]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1026,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{8}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Run) GetKey() *RunKey {
@@ -970,7 +1117,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[9]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1129,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[9]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1142,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{9}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRunRequest) GetKey() *RunKey {
@@ -1016,7 +1163,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[10]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1175,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[10]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1188,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{10}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetRunResponse) GetRun() *Run {
@@ -1062,7 +1209,7 @@ type WatchRunsRequest struct {
 
 func (x *WatchRunsRequest) Reset() {
 	*x = WatchRunsRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[11]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1221,7 @@ func (x *WatchRunsRequest) String() string {
 func (*WatchRunsRequest) ProtoMessage() {}
 
 func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[11]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1234,7 @@ func (x *WatchRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRunsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{11}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchRunsRequest) GetNamespace() string {
@@ -1108,7 +1255,7 @@ type WatchRunsResponse struct {
 
 func (x *WatchRunsResponse) Reset() {
 	*x = WatchRunsResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[12]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1267,7 @@ func (x *WatchRunsResponse) String() string {
 func (*WatchRunsResponse) ProtoMessage() {}
 
 func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[12]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1280,7 @@ func (x *WatchRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRunsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRunsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{12}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchRunsResponse) GetRun() *Run {
@@ -1157,7 +1304,7 @@ type CancelRunRequest struct {
 
 func (x *CancelRunRequest) Reset() {
 	*x = CancelRunRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[13]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1316,7 @@ func (x *CancelRunRequest) String() string {
 func (*CancelRunRequest) ProtoMessage() {}
 
 func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[13]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1329,7 @@ func (x *CancelRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunRequest.ProtoReflect.Descriptor instead.
 func (*CancelRunRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{13}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelRunRequest) GetKey() *RunKey {
@@ -1210,7 +1357,7 @@ type CancelRunResponse struct {
 
 func (x *CancelRunResponse) Reset() {
 	*x = CancelRunResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[14]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1369,7 @@ func (x *CancelRunResponse) String() string {
 func (*CancelRunResponse) ProtoMessage() {}
 
 func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[14]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1382,7 @@ func (x *CancelRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRunResponse.ProtoReflect.Descriptor instead.
 func (*CancelRunResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{14}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelRunResponse) GetRun() *Run {
@@ -1258,7 +1405,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1417,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[15]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1430,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{15}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListRunsRequest) GetNamespace() string {
@@ -1311,7 +1458,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1470,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[16]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1483,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{16}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -1359,7 +1506,7 @@ type GetPlanRequest struct {
 
 func (x *GetPlanRequest) Reset() {
 	*x = GetPlanRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1518,7 @@ func (x *GetPlanRequest) String() string {
 func (*GetPlanRequest) ProtoMessage() {}
 
 func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[17]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1531,7 @@ func (x *GetPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetPlanRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{17}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetPlanRequest) GetWorkspace() *v1alpha1.WorkspaceRef {
@@ -1420,7 +1567,7 @@ type GetPlanResponse struct {
 
 func (x *GetPlanResponse) Reset() {
 	*x = GetPlanResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1579,7 @@ func (x *GetPlanResponse) String() string {
 func (*GetPlanResponse) ProtoMessage() {}
 
 func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[18]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1592,7 @@ func (x *GetPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlanResponse.ProtoReflect.Descriptor instead.
 func (*GetPlanResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{18}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetPlanResponse) GetDigest() string {
@@ -1502,7 +1649,7 @@ type ResourceChange struct {
 
 func (x *ResourceChange) Reset() {
 	*x = ResourceChange{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1661,7 @@ func (x *ResourceChange) String() string {
 func (*ResourceChange) ProtoMessage() {}
 
 func (x *ResourceChange) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[19]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1674,7 @@ func (x *ResourceChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceChange.ProtoReflect.Descriptor instead.
 func (*ResourceChange) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{19}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResourceChange) GetAddress() string {
@@ -1580,7 +1727,7 @@ type StreamLogsRequest struct {
 
 func (x *StreamLogsRequest) Reset() {
 	*x = StreamLogsRequest{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1739,7 @@ func (x *StreamLogsRequest) String() string {
 func (*StreamLogsRequest) ProtoMessage() {}
 
 func (x *StreamLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[20]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1752,7 @@ func (x *StreamLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamLogsRequest.ProtoReflect.Descriptor instead.
 func (*StreamLogsRequest) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{20}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StreamLogsRequest) GetKey() *RunKey {
@@ -1644,7 +1791,7 @@ type StreamLogsResponse struct {
 
 func (x *StreamLogsResponse) Reset() {
 	*x = StreamLogsResponse{}
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1803,7 @@ func (x *StreamLogsResponse) String() string {
 func (*StreamLogsResponse) ProtoMessage() {}
 
 func (x *StreamLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[21]
+	mi := &file_magos_runner_v1alpha1_runner_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1816,7 @@ func (x *StreamLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamLogsResponse.ProtoReflect.Descriptor instead.
 func (*StreamLogsResponse) Descriptor() ([]byte, []int) {
-	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{21}
+	return file_magos_runner_v1alpha1_runner_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StreamLogsResponse) GetData() []byte {
@@ -1720,7 +1867,7 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tH\x00R\x05value\x12E\n" +
 	"\x0esecret_key_ref\x18\x03 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\fsecretKeyRef\x12L\n" +
 	"\x12config_map_key_ref\x18\x04 \x01(\v2\x1d.magos.runner.v1alpha1.KeyRefH\x00R\x0fconfigMapKeyRefB\b\n" +
-	"\x06source\"\xca\x05\n" +
+	"\x06source\"\xe4\x05\n" +
 	"\x0fStartRunRequest\x12/\n" +
 	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\x125\n" +
 	"\x06source\x18\x02 \x01(\v2\x1d.magos.runner.v1alpha1.SourceR\x06source\x12/\n" +
@@ -1737,10 +1884,21 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"planDigest\x12 \n" +
 	"\ftf_log_level\x18\v \x01(\tR\n" +
 	"tfLogLevel\x12-\n" +
-	"\x12repository_secrets\x18\f \x03(\tR\x11repositorySecrets\x1aA\n" +
+	"\x12repository_secrets\x18\f \x03(\tR\x11repositorySecrets\x12\x18\n" +
+	"\adestroy\x18\r \x01(\bR\adestroy\x1aA\n" +
 	"\x13PodAnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"C\n" +
+	"\x10GetInputsRequest\x12/\n" +
+	"\x03key\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.RunKeyR\x03key\"\xcc\x02\n" +
+	"\x11GetInputsResponse\x125\n" +
+	"\x06source\x18\x01 \x01(\v2\x1d.magos.runner.v1alpha1.SourceR\x06source\x12/\n" +
+	"\x04tool\x18\x02 \x01(\v2\x1b.magos.runner.v1alpha1.ToolR\x04tool\x12\x1f\n" +
+	"\vtfvars_path\x18\x03 \x01(\tR\n" +
+	"tfvarsPath\x12=\n" +
+	"\tvariables\x18\x04 \x03(\v2\x1f.magos.runner.v1alpha1.VariableR\tvariables\x120\n" +
+	"\x14service_account_name\x18\x05 \x01(\tR\x12serviceAccountName\x12=\n" +
+	"\x1bmount_service_account_token\x18\x06 \x01(\bR\x18mountServiceAccountToken\"@\n" +
 	"\x10StartRunResponse\x12,\n" +
 	"\x03run\x18\x01 \x01(\v2\x1a.magos.runner.v1alpha1.RunR\x03run\"\xb3\x02\n" +
 	"\n" +
@@ -1824,10 +1982,11 @@ const file_magos_runner_v1alpha1_runner_proto_rawDesc = "" +
 	"\x11RUN_STATE_RUNNING\x10\x02\x12\x17\n" +
 	"\x13RUN_STATE_SUCCEEDED\x10\x03\x12\x14\n" +
 	"\x10RUN_STATE_FAILED\x10\x04\x12\x12\n" +
-	"\x0eRUN_STATE_VOID\x10\x052\xa1\x05\n" +
+	"\x0eRUN_STATE_VOID\x10\x052\x81\x06\n" +
 	"\rRunnerService\x12[\n" +
 	"\bStartRun\x12&.magos.runner.v1alpha1.StartRunRequest\x1a'.magos.runner.v1alpha1.StartRunResponse\x12U\n" +
-	"\x06GetRun\x12$.magos.runner.v1alpha1.GetRunRequest\x1a%.magos.runner.v1alpha1.GetRunResponse\x12`\n" +
+	"\x06GetRun\x12$.magos.runner.v1alpha1.GetRunRequest\x1a%.magos.runner.v1alpha1.GetRunResponse\x12^\n" +
+	"\tGetInputs\x12'.magos.runner.v1alpha1.GetInputsRequest\x1a(.magos.runner.v1alpha1.GetInputsResponse\x12`\n" +
 	"\tWatchRuns\x12'.magos.runner.v1alpha1.WatchRunsRequest\x1a(.magos.runner.v1alpha1.WatchRunsResponse0\x01\x12^\n" +
 	"\tCancelRun\x12'.magos.runner.v1alpha1.CancelRunRequest\x1a(.magos.runner.v1alpha1.CancelRunResponse\x12[\n" +
 	"\bListRuns\x12&.magos.runner.v1alpha1.ListRunsRequest\x1a'.magos.runner.v1alpha1.ListRunsResponse\x12X\n" +
@@ -1848,7 +2007,7 @@ func file_magos_runner_v1alpha1_runner_proto_rawDescGZIP() []byte {
 }
 
 var file_magos_runner_v1alpha1_runner_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_magos_runner_v1alpha1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_magos_runner_v1alpha1_runner_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_magos_runner_v1alpha1_runner_proto_goTypes = []any{
 	(Phase)(0),                    // 0: magos.runner.v1alpha1.Phase
 	(RunState)(0),                 // 1: magos.runner.v1alpha1.RunState
@@ -1858,77 +2017,85 @@ var file_magos_runner_v1alpha1_runner_proto_goTypes = []any{
 	(*KeyRef)(nil),                // 5: magos.runner.v1alpha1.KeyRef
 	(*Variable)(nil),              // 6: magos.runner.v1alpha1.Variable
 	(*StartRunRequest)(nil),       // 7: magos.runner.v1alpha1.StartRunRequest
-	(*StartRunResponse)(nil),      // 8: magos.runner.v1alpha1.StartRunResponse
-	(*PlanResult)(nil),            // 9: magos.runner.v1alpha1.PlanResult
-	(*Run)(nil),                   // 10: magos.runner.v1alpha1.Run
-	(*GetRunRequest)(nil),         // 11: magos.runner.v1alpha1.GetRunRequest
-	(*GetRunResponse)(nil),        // 12: magos.runner.v1alpha1.GetRunResponse
-	(*WatchRunsRequest)(nil),      // 13: magos.runner.v1alpha1.WatchRunsRequest
-	(*WatchRunsResponse)(nil),     // 14: magos.runner.v1alpha1.WatchRunsResponse
-	(*CancelRunRequest)(nil),      // 15: magos.runner.v1alpha1.CancelRunRequest
-	(*CancelRunResponse)(nil),     // 16: magos.runner.v1alpha1.CancelRunResponse
-	(*ListRunsRequest)(nil),       // 17: magos.runner.v1alpha1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 18: magos.runner.v1alpha1.ListRunsResponse
-	(*GetPlanRequest)(nil),        // 19: magos.runner.v1alpha1.GetPlanRequest
-	(*GetPlanResponse)(nil),       // 20: magos.runner.v1alpha1.GetPlanResponse
-	(*ResourceChange)(nil),        // 21: magos.runner.v1alpha1.ResourceChange
-	(*StreamLogsRequest)(nil),     // 22: magos.runner.v1alpha1.StreamLogsRequest
-	(*StreamLogsResponse)(nil),    // 23: magos.runner.v1alpha1.StreamLogsResponse
-	nil,                           // 24: magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
-	(*v1alpha1.WorkspaceRef)(nil), // 25: magos.core.v1alpha1.WorkspaceRef
-	(v1alpha1.Engine)(0),          // 26: magos.core.v1alpha1.Engine
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*v1alpha1.Changes)(nil),      // 28: magos.core.v1alpha1.Changes
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*GetInputsRequest)(nil),      // 8: magos.runner.v1alpha1.GetInputsRequest
+	(*GetInputsResponse)(nil),     // 9: magos.runner.v1alpha1.GetInputsResponse
+	(*StartRunResponse)(nil),      // 10: magos.runner.v1alpha1.StartRunResponse
+	(*PlanResult)(nil),            // 11: magos.runner.v1alpha1.PlanResult
+	(*Run)(nil),                   // 12: magos.runner.v1alpha1.Run
+	(*GetRunRequest)(nil),         // 13: magos.runner.v1alpha1.GetRunRequest
+	(*GetRunResponse)(nil),        // 14: magos.runner.v1alpha1.GetRunResponse
+	(*WatchRunsRequest)(nil),      // 15: magos.runner.v1alpha1.WatchRunsRequest
+	(*WatchRunsResponse)(nil),     // 16: magos.runner.v1alpha1.WatchRunsResponse
+	(*CancelRunRequest)(nil),      // 17: magos.runner.v1alpha1.CancelRunRequest
+	(*CancelRunResponse)(nil),     // 18: magos.runner.v1alpha1.CancelRunResponse
+	(*ListRunsRequest)(nil),       // 19: magos.runner.v1alpha1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 20: magos.runner.v1alpha1.ListRunsResponse
+	(*GetPlanRequest)(nil),        // 21: magos.runner.v1alpha1.GetPlanRequest
+	(*GetPlanResponse)(nil),       // 22: magos.runner.v1alpha1.GetPlanResponse
+	(*ResourceChange)(nil),        // 23: magos.runner.v1alpha1.ResourceChange
+	(*StreamLogsRequest)(nil),     // 24: magos.runner.v1alpha1.StreamLogsRequest
+	(*StreamLogsResponse)(nil),    // 25: magos.runner.v1alpha1.StreamLogsResponse
+	nil,                           // 26: magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
+	(*v1alpha1.WorkspaceRef)(nil), // 27: magos.core.v1alpha1.WorkspaceRef
+	(v1alpha1.Engine)(0),          // 28: magos.core.v1alpha1.Engine
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*v1alpha1.Changes)(nil),      // 30: magos.core.v1alpha1.Changes
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_magos_runner_v1alpha1_runner_proto_depIdxs = []int32{
-	25, // 0: magos.runner.v1alpha1.RunKey.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
+	27, // 0: magos.runner.v1alpha1.RunKey.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
 	0,  // 1: magos.runner.v1alpha1.RunKey.phase:type_name -> magos.runner.v1alpha1.Phase
-	26, // 2: magos.runner.v1alpha1.Tool.engine:type_name -> magos.core.v1alpha1.Engine
+	28, // 2: magos.runner.v1alpha1.Tool.engine:type_name -> magos.core.v1alpha1.Engine
 	5,  // 3: magos.runner.v1alpha1.Variable.secret_key_ref:type_name -> magos.runner.v1alpha1.KeyRef
 	5,  // 4: magos.runner.v1alpha1.Variable.config_map_key_ref:type_name -> magos.runner.v1alpha1.KeyRef
 	2,  // 5: magos.runner.v1alpha1.StartRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
 	3,  // 6: magos.runner.v1alpha1.StartRunRequest.source:type_name -> magos.runner.v1alpha1.Source
 	4,  // 7: magos.runner.v1alpha1.StartRunRequest.tool:type_name -> magos.runner.v1alpha1.Tool
 	6,  // 8: magos.runner.v1alpha1.StartRunRequest.variables:type_name -> magos.runner.v1alpha1.Variable
-	24, // 9: magos.runner.v1alpha1.StartRunRequest.pod_annotations:type_name -> magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
-	27, // 10: magos.runner.v1alpha1.StartRunRequest.timeout:type_name -> google.protobuf.Duration
-	10, // 11: magos.runner.v1alpha1.StartRunResponse.run:type_name -> magos.runner.v1alpha1.Run
-	28, // 12: magos.runner.v1alpha1.PlanResult.changes:type_name -> magos.core.v1alpha1.Changes
-	2,  // 13: magos.runner.v1alpha1.Run.key:type_name -> magos.runner.v1alpha1.RunKey
-	1,  // 14: magos.runner.v1alpha1.Run.state:type_name -> magos.runner.v1alpha1.RunState
-	9,  // 15: magos.runner.v1alpha1.Run.plan:type_name -> magos.runner.v1alpha1.PlanResult
-	29, // 16: magos.runner.v1alpha1.Run.created_at:type_name -> google.protobuf.Timestamp
-	29, // 17: magos.runner.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
-	29, // 18: magos.runner.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
-	2,  // 19: magos.runner.v1alpha1.GetRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
-	10, // 20: magos.runner.v1alpha1.GetRunResponse.run:type_name -> magos.runner.v1alpha1.Run
-	10, // 21: magos.runner.v1alpha1.WatchRunsResponse.run:type_name -> magos.runner.v1alpha1.Run
-	2,  // 22: magos.runner.v1alpha1.CancelRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
-	10, // 23: magos.runner.v1alpha1.CancelRunResponse.run:type_name -> magos.runner.v1alpha1.Run
-	10, // 24: magos.runner.v1alpha1.ListRunsResponse.runs:type_name -> magos.runner.v1alpha1.Run
-	25, // 25: magos.runner.v1alpha1.GetPlanRequest.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
-	21, // 26: magos.runner.v1alpha1.GetPlanResponse.changes:type_name -> magos.runner.v1alpha1.ResourceChange
-	2,  // 27: magos.runner.v1alpha1.StreamLogsRequest.key:type_name -> magos.runner.v1alpha1.RunKey
-	7,  // 28: magos.runner.v1alpha1.RunnerService.StartRun:input_type -> magos.runner.v1alpha1.StartRunRequest
-	11, // 29: magos.runner.v1alpha1.RunnerService.GetRun:input_type -> magos.runner.v1alpha1.GetRunRequest
-	13, // 30: magos.runner.v1alpha1.RunnerService.WatchRuns:input_type -> magos.runner.v1alpha1.WatchRunsRequest
-	15, // 31: magos.runner.v1alpha1.RunnerService.CancelRun:input_type -> magos.runner.v1alpha1.CancelRunRequest
-	17, // 32: magos.runner.v1alpha1.RunnerService.ListRuns:input_type -> magos.runner.v1alpha1.ListRunsRequest
-	19, // 33: magos.runner.v1alpha1.RunnerService.GetPlan:input_type -> magos.runner.v1alpha1.GetPlanRequest
-	22, // 34: magos.runner.v1alpha1.RunnerService.StreamLogs:input_type -> magos.runner.v1alpha1.StreamLogsRequest
-	8,  // 35: magos.runner.v1alpha1.RunnerService.StartRun:output_type -> magos.runner.v1alpha1.StartRunResponse
-	12, // 36: magos.runner.v1alpha1.RunnerService.GetRun:output_type -> magos.runner.v1alpha1.GetRunResponse
-	14, // 37: magos.runner.v1alpha1.RunnerService.WatchRuns:output_type -> magos.runner.v1alpha1.WatchRunsResponse
-	16, // 38: magos.runner.v1alpha1.RunnerService.CancelRun:output_type -> magos.runner.v1alpha1.CancelRunResponse
-	18, // 39: magos.runner.v1alpha1.RunnerService.ListRuns:output_type -> magos.runner.v1alpha1.ListRunsResponse
-	20, // 40: magos.runner.v1alpha1.RunnerService.GetPlan:output_type -> magos.runner.v1alpha1.GetPlanResponse
-	23, // 41: magos.runner.v1alpha1.RunnerService.StreamLogs:output_type -> magos.runner.v1alpha1.StreamLogsResponse
-	35, // [35:42] is the sub-list for method output_type
-	28, // [28:35] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	26, // 9: magos.runner.v1alpha1.StartRunRequest.pod_annotations:type_name -> magos.runner.v1alpha1.StartRunRequest.PodAnnotationsEntry
+	29, // 10: magos.runner.v1alpha1.StartRunRequest.timeout:type_name -> google.protobuf.Duration
+	2,  // 11: magos.runner.v1alpha1.GetInputsRequest.key:type_name -> magos.runner.v1alpha1.RunKey
+	3,  // 12: magos.runner.v1alpha1.GetInputsResponse.source:type_name -> magos.runner.v1alpha1.Source
+	4,  // 13: magos.runner.v1alpha1.GetInputsResponse.tool:type_name -> magos.runner.v1alpha1.Tool
+	6,  // 14: magos.runner.v1alpha1.GetInputsResponse.variables:type_name -> magos.runner.v1alpha1.Variable
+	12, // 15: magos.runner.v1alpha1.StartRunResponse.run:type_name -> magos.runner.v1alpha1.Run
+	30, // 16: magos.runner.v1alpha1.PlanResult.changes:type_name -> magos.core.v1alpha1.Changes
+	2,  // 17: magos.runner.v1alpha1.Run.key:type_name -> magos.runner.v1alpha1.RunKey
+	1,  // 18: magos.runner.v1alpha1.Run.state:type_name -> magos.runner.v1alpha1.RunState
+	11, // 19: magos.runner.v1alpha1.Run.plan:type_name -> magos.runner.v1alpha1.PlanResult
+	31, // 20: magos.runner.v1alpha1.Run.created_at:type_name -> google.protobuf.Timestamp
+	31, // 21: magos.runner.v1alpha1.Run.started_at:type_name -> google.protobuf.Timestamp
+	31, // 22: magos.runner.v1alpha1.Run.finished_at:type_name -> google.protobuf.Timestamp
+	2,  // 23: magos.runner.v1alpha1.GetRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
+	12, // 24: magos.runner.v1alpha1.GetRunResponse.run:type_name -> magos.runner.v1alpha1.Run
+	12, // 25: magos.runner.v1alpha1.WatchRunsResponse.run:type_name -> magos.runner.v1alpha1.Run
+	2,  // 26: magos.runner.v1alpha1.CancelRunRequest.key:type_name -> magos.runner.v1alpha1.RunKey
+	12, // 27: magos.runner.v1alpha1.CancelRunResponse.run:type_name -> magos.runner.v1alpha1.Run
+	12, // 28: magos.runner.v1alpha1.ListRunsResponse.runs:type_name -> magos.runner.v1alpha1.Run
+	27, // 29: magos.runner.v1alpha1.GetPlanRequest.workspace:type_name -> magos.core.v1alpha1.WorkspaceRef
+	23, // 30: magos.runner.v1alpha1.GetPlanResponse.changes:type_name -> magos.runner.v1alpha1.ResourceChange
+	2,  // 31: magos.runner.v1alpha1.StreamLogsRequest.key:type_name -> magos.runner.v1alpha1.RunKey
+	7,  // 32: magos.runner.v1alpha1.RunnerService.StartRun:input_type -> magos.runner.v1alpha1.StartRunRequest
+	13, // 33: magos.runner.v1alpha1.RunnerService.GetRun:input_type -> magos.runner.v1alpha1.GetRunRequest
+	8,  // 34: magos.runner.v1alpha1.RunnerService.GetInputs:input_type -> magos.runner.v1alpha1.GetInputsRequest
+	15, // 35: magos.runner.v1alpha1.RunnerService.WatchRuns:input_type -> magos.runner.v1alpha1.WatchRunsRequest
+	17, // 36: magos.runner.v1alpha1.RunnerService.CancelRun:input_type -> magos.runner.v1alpha1.CancelRunRequest
+	19, // 37: magos.runner.v1alpha1.RunnerService.ListRuns:input_type -> magos.runner.v1alpha1.ListRunsRequest
+	21, // 38: magos.runner.v1alpha1.RunnerService.GetPlan:input_type -> magos.runner.v1alpha1.GetPlanRequest
+	24, // 39: magos.runner.v1alpha1.RunnerService.StreamLogs:input_type -> magos.runner.v1alpha1.StreamLogsRequest
+	10, // 40: magos.runner.v1alpha1.RunnerService.StartRun:output_type -> magos.runner.v1alpha1.StartRunResponse
+	14, // 41: magos.runner.v1alpha1.RunnerService.GetRun:output_type -> magos.runner.v1alpha1.GetRunResponse
+	9,  // 42: magos.runner.v1alpha1.RunnerService.GetInputs:output_type -> magos.runner.v1alpha1.GetInputsResponse
+	16, // 43: magos.runner.v1alpha1.RunnerService.WatchRuns:output_type -> magos.runner.v1alpha1.WatchRunsResponse
+	18, // 44: magos.runner.v1alpha1.RunnerService.CancelRun:output_type -> magos.runner.v1alpha1.CancelRunResponse
+	20, // 45: magos.runner.v1alpha1.RunnerService.ListRuns:output_type -> magos.runner.v1alpha1.ListRunsResponse
+	22, // 46: magos.runner.v1alpha1.RunnerService.GetPlan:output_type -> magos.runner.v1alpha1.GetPlanResponse
+	25, // 47: magos.runner.v1alpha1.RunnerService.StreamLogs:output_type -> magos.runner.v1alpha1.StreamLogsResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_magos_runner_v1alpha1_runner_proto_init() }
@@ -1947,7 +2114,7 @@ func file_magos_runner_v1alpha1_runner_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_magos_runner_v1alpha1_runner_proto_rawDesc), len(file_magos_runner_v1alpha1_runner_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

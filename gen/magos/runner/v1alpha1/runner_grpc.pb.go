@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	RunnerService_StartRun_FullMethodName   = "/magos.runner.v1alpha1.RunnerService/StartRun"
 	RunnerService_GetRun_FullMethodName     = "/magos.runner.v1alpha1.RunnerService/GetRun"
+	RunnerService_GetInputs_FullMethodName  = "/magos.runner.v1alpha1.RunnerService/GetInputs"
 	RunnerService_WatchRuns_FullMethodName  = "/magos.runner.v1alpha1.RunnerService/WatchRuns"
 	RunnerService_CancelRun_FullMethodName  = "/magos.runner.v1alpha1.RunnerService/CancelRun"
 	RunnerService_ListRuns_FullMethodName   = "/magos.runner.v1alpha1.RunnerService/ListRuns"
@@ -51,6 +52,11 @@ type RunnerServiceClient interface {
 	// May be called by: who may get the workspaces of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such Job).
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
+	// GetInputs has what the plan of a run was given, as the runner keeps it: that of the last three runs, of the present one and of the last that applied something.
+	// With it a destroy can be asked for when the Project, the VariableSets or the spec are not any more what they were. It holds no value of a Secret or ConfigMap.
+	// May be called by: who has the verb run on the workspaces of the namespace (the workspace service alone).
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: nothing is kept of it).
+	GetInputs(ctx context.Context, in *GetInputsRequest, opts ...grpc.CallOption) (*GetInputsResponse, error)
 	// WatchRuns sends the present state of every run, then each change. A slow reader gets the newest state of a run, not each one between.
 	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
@@ -100,6 +106,16 @@ func (c *runnerServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetRunResponse)
 	err := c.cc.Invoke(ctx, RunnerService_GetRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runnerServiceClient) GetInputs(ctx context.Context, in *GetInputsRequest, opts ...grpc.CallOption) (*GetInputsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetInputsResponse)
+	err := c.cc.Invoke(ctx, RunnerService_GetInputs_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +211,11 @@ type RunnerServiceServer interface {
 	// May be called by: who may get the workspaces of the namespace.
 	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: no such Job).
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
+	// GetInputs has what the plan of a run was given, as the runner keeps it: that of the last three runs, of the present one and of the last that applied something.
+	// With it a destroy can be asked for when the Project, the VariableSets or the spec are not any more what they were. It holds no value of a Secret or ConfigMap.
+	// May be called by: who has the verb run on the workspaces of the namespace (the workspace service alone).
+	// Codes: INVALID_ARGUMENT, NOT_FOUND (RUN_NOT_FOUND: nothing is kept of it).
+	GetInputs(context.Context, *GetInputsRequest) (*GetInputsResponse, error)
 	// WatchRuns sends the present state of every run, then each change. A slow reader gets the newest state of a run, not each one between.
 	// May be called by: who may watch the workspaces of the namespace, of all namespaces where none is named.
 	// Codes: INVALID_ARGUMENT.
@@ -235,6 +256,9 @@ func (UnimplementedRunnerServiceServer) StartRun(context.Context, *StartRunReque
 }
 func (UnimplementedRunnerServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
+}
+func (UnimplementedRunnerServiceServer) GetInputs(context.Context, *GetInputsRequest) (*GetInputsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInputs not implemented")
 }
 func (UnimplementedRunnerServiceServer) WatchRuns(*WatchRunsRequest, grpc.ServerStreamingServer[WatchRunsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRuns not implemented")
@@ -304,6 +328,24 @@ func _RunnerService_GetRun_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunnerServiceServer).GetRun(ctx, req.(*GetRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunnerService_GetInputs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetInputsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunnerServiceServer).GetInputs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunnerService_GetInputs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunnerServiceServer).GetInputs(ctx, req.(*GetInputsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -398,6 +440,10 @@ var RunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRun",
 			Handler:    _RunnerService_GetRun_Handler,
+		},
+		{
+			MethodName: "GetInputs",
+			Handler:    _RunnerService_GetInputs_Handler,
 		},
 		{
 			MethodName: "CancelRun",

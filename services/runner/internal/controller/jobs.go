@@ -169,13 +169,37 @@ func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
 	if action, _ := execution.Next(o); action != execution.ActionReleaseJob {
 		return nil
 	}
-	selector := client.MatchingLabels{v1alpha1.LabelRunID: job.Labels[v1alpha1.LabelRunID], v1alpha1.LabelRunPhase: job.Labels[v1alpha1.LabelRunPhase]}
-	if err := deleteConfigMaps(ctx, c.Runs, job.Namespace, selector); err != nil {
+	if err := c.deleteConfigMaps(ctx, job); err != nil {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerRunner })
 	return client.IgnoreNotFound(status.PatchFinalizers(ctx, c.Runs.Writer, job.DeepCopy(), rest))
 }
+
+// deleteConfigMaps deletes those of the Job, but not what a destroy may still need: a Job that somebody deletes by hand must not take it along. That
+// goes with the Workspace.
+func (c *Jobs) deleteConfigMaps(ctx context.Context, job *batchv1.Job) error {
+	key, _ := execution.KeyOf(job.Namespace, job.Labels)
+	ws := &v1alpha1.Workspace{}
+	err := c.Runs.Cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}, ws)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading workspace %s/%s: %w", key.Namespace, key.Workspace, err)
+	}
+	if err == nil && string(ws.UID) == key.WorkspaceUID && key.Phase == runspec.PhasePlan && isAppliedLast(ws, key.RunID) && !(isGoing(ws) && settled(ws)) {
+		return nil
+	}
+	selector := client.MatchingLabels{v1alpha1.LabelRunID: key.RunID, v1alpha1.LabelRunPhase: key.Phase}
+	return deleteConfigMaps(ctx, c.Runs, job.Namespace, selector)
+}
+
+func isAppliedLast(ws *v1alpha1.Workspace, runID string) bool {
+	if last := ws.Status.LastApply; last != nil {
+		return last.RunID == runID
+	}
+	return ws.Status.Applied != nil && ws.Status.Applied.RunID == runID
+}
+
+func isGoing(ws *v1alpha1.Workspace) bool { return !ws.DeletionTimestamp.IsZero() }
 
 // releaseOrphans lets ended pods go whose Job somebody tore away from us: there is nothing left to keep their result on.
 func (c *Jobs) releaseOrphans(ctx context.Context, name types.NamespacedName) error {

@@ -61,7 +61,7 @@ func (c *Workspaces) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: rest}, nil
 }
 
-// runsInUse are the present run and the last that was applied: what people read of them is kept.
+// runsInUse are the present run and the last that was applied, in whole or in part: what people read of them is kept, and what a destroy needs.
 func runsInUse(ws *v1alpha1.Workspace) []string {
 	var ids []string
 	if ws.Status.Run != nil {
@@ -69,6 +69,9 @@ func runsInUse(ws *v1alpha1.Workspace) []string {
 	}
 	if ws.Status.Applied != nil {
 		ids = append(ids, ws.Status.Applied.RunID)
+	}
+	if ws.Status.LastApply != nil {
+		ids = append(ids, ws.Status.LastApply.RunID)
 	}
 	return ids
 }
@@ -185,8 +188,11 @@ func (c *Workspaces) deleteVolume(ctx context.Context, ws *v1alpha1.Workspace) e
 	return nil
 }
 
-// settled reports whether the workspace service will start nothing more: it has let go, or its run is over.
+// settled reports whether the workspace service will start nothing more: it has let go, or its run is over and it has nothing to destroy.
 func settled(ws *v1alpha1.Workspace) bool {
+	if ws.Spec.DeletionPolicy == v1alpha1.DeletionDestroy {
+		return !slices.Contains(ws.Finalizers, v1alpha1.FinalizerWorkspace)
+	}
 	return !slices.Contains(ws.Finalizers, v1alpha1.FinalizerWorkspace) || ws.Status.Run == nil || ws.Status.Run.Phase.Terminal()
 }
 

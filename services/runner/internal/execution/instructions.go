@@ -35,7 +35,7 @@ func Instruct(r Request, s Settings, plan PlanFacts) runspec.Instructions {
 		RecurseSubmodules: r.RecurseSubmodules, GitSchemes: s.GitSchemes, GitHelpers: s.GitHelpers,
 		Path: r.Path, TfvarsPath: r.TfvarsPath,
 		Engine: string(r.Engine), ToolVersion: r.ToolVersion,
-		PlanDigest: r.PlanDigest,
+		PlanDigest: r.PlanDigest, Destroy: r.Destroy,
 		Timeout:    runspec.Duration(r.Timeout),
 		Grace:      runspec.Duration(toolGrace(s.Grace(r.Phase))),
 		ToolMirror: s.ToolMirror, ProviderMirror: s.ProviderMirror, ProviderMirrorOnly: s.ProviderMirrorOnly,
@@ -70,6 +70,11 @@ func RenderConfigMap(r Request, s Settings, digest string, plan PlanFacts) (*cor
 		return nil, fmt.Errorf("rendering the instructions: %w", err)
 	}
 	data := map[string]string{instructionsKey: string(instructions)}
+	if !isApply(r.Phase) {
+		if data[requestKey], err = keep(r); err != nil {
+			return nil, err
+		}
+	}
 	for i, v := range r.Variables {
 		if v.Value != nil {
 			data[literalPrefix+strconv.Itoa(i)] = *v.Value

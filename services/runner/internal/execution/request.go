@@ -56,6 +56,8 @@ type Request struct {
 	PlanDigest        string            `json:"planDigest,omitempty"`
 	// TFLogLevel is how much the tool says of its own doings; empty for nothing.
 	TFLogLevel string `json:"tfLogLevel,omitempty"`
+	// Destroy is whether the run destroys what the state has.
+	Destroy bool `json:"destroy,omitempty"`
 	// RepositorySecrets are the namespace's Secrets with credentials of repositories, by name. They are no part of the digest:
 	// what Secrets there are may change before a request is repeated.
 	RepositorySecrets []string `json:"-"`

@@ -56,6 +56,9 @@ func (c *container) plan(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	args = []string{"plan", "-input=false", "-no-color", "-out=" + c.cfg.Paths.plan(c.in.RunID)}
+	if c.in.Destroy {
+		args = append(args, "-destroy")
+	}
 	if _, err = t.run(ctx, append(args, values...)...); err != nil {
 		return nil, err
 	}

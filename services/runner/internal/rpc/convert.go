@@ -47,7 +47,7 @@ func requestOf(in *runnerv1alpha1.StartRunRequest) (execution.Request, error) {
 		Engine: v1alpha1.Engine(engines[in.GetTool().GetEngine()]), ToolVersion: in.GetTool().GetVersion(),
 		TfvarsPath: in.GetTfvarsPath(), ServiceAccount: in.GetServiceAccountName(), MountToken: in.GetMountServiceAccountToken(),
 		PodAnnotations: in.GetPodAnnotations(), PlanDigest: in.GetPlanDigest(),
-		TFLogLevel: in.GetTfLogLevel(),
+		TFLogLevel: in.GetTfLogLevel(), Destroy: in.GetDestroy(),
 	}
 	if err := in.GetTimeout().CheckValid(); in.GetTimeout() != nil && err != nil {
 		return request, rpcerr.Invalid("timeout", "is no duration")

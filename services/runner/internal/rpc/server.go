@@ -35,6 +35,8 @@ func Rules() map[string]rpcserver.Rule {
 	return map[string]rpcserver.Rule{
 		runnerv1alpha1.RunnerService_StartRun_FullMethodName: {Verb: "run", Resource: "workspaces", Deadline: startDeadline, Object: object},
 		runnerv1alpha1.RunnerService_GetRun_FullMethodName:   {Verb: "get", Resource: "workspaces", Object: object},
+		// What it answers has the literals of VariableSets, which not everybody may read who may read Workspaces.
+		runnerv1alpha1.RunnerService_GetInputs_FullMethodName: {Verb: "run", Resource: "workspaces", Object: object},
 		runnerv1alpha1.RunnerService_WatchRuns_FullMethodName: {Verb: "watch", Resource: "workspaces", Object: func(request any) (namespace, name string) {
 			if r, ok := request.(*runnerv1alpha1.WatchRunsRequest); ok {
 				return r.GetNamespace(), ""

@@ -136,6 +136,10 @@ func recorded(ws *v1alpha1.Workspace, req execution.Request) error {
 	switch {
 	case run.Phase != want:
 		return refuse("run %s is recorded as %s, which asks for no %s", run.ID, run.Phase, req.Phase)
+	case req.Destroy != (run.Trigger == v1alpha1.TriggerDestroy):
+		return refuse("run %s is recorded with trigger %s, and the request has destroy %t", run.ID, run.Trigger, req.Destroy)
+	case req.Destroy && (ws.DeletionTimestamp.IsZero() || ws.Spec.DeletionPolicy != v1alpha1.DeletionDestroy):
+		return refuse("workspace %s/%s is not being deleted with spec.deletionPolicy %s: nothing is destroyed", ws.Namespace, ws.Name, v1alpha1.DeletionDestroy)
 	case run.Revision != req.Revision:
 		return refuse("run %s is recorded with commit %s, not %s", run.ID, run.Revision, req.Revision)
 	case req.Phase == runspec.PhaseApply && (run.PlanDigest != req.PlanDigest || run.ApplyRequestedAt == nil):

@@ -69,6 +69,8 @@ type Instructions struct {
 	Secrets  []string `json:"secrets,omitempty"`
 	// PlanDigest is what the apply must find sealed; empty in a plan.
 	PlanDigest string `json:"planDigest,omitempty"`
+	// Destroy is whether the plan is one that destroys everything that the state has.
+	Destroy bool `json:"destroy,omitempty"`
 	// Timeout after which the tool is interrupted.
 	Timeout Duration `json:"timeout"`
 	// Grace is how long the tool may take to end after an interrupt.

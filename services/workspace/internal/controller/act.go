@@ -79,6 +79,10 @@ func (r *Reconciler) startPlan(ctx context.Context, seen observation, d lifecycl
 	w := seen.Workspace
 	request := requestFor(w, d.Run, lifecycle.Plan)
 	request.TfvarsPath = w.Spec.Terraform.TfvarsPath
+	if d.Run.Trigger == v1alpha1.TriggerDestroy {
+		asApplied(request, seen.kept)
+		request.TfvarsPath = seen.kept.GetTfvarsPath()
+	}
 	request.Variables = variablesOf(seen.composition)
 	var err error
 	if request.RepositorySecrets, err = r.Objects.RepositorySecrets(ctx, w.Namespace); err != nil {
@@ -122,6 +126,9 @@ func refusal(err error) v1alpha1.Reason {
 func (r *Reconciler) startApply(ctx context.Context, seen observation, d lifecycle.Decision) error {
 	request := requestFor(seen.Workspace, d.Run, lifecycle.Apply)
 	request.PlanDigest = d.Run.PlanDigest
+	if d.Run.Trigger == v1alpha1.TriggerDestroy {
+		asApplied(request, seen.kept)
+	}
 	if err := r.startRun(ctx, request); err != nil {
 		switch reason := refusal(err); reason {
 		case v1alpha1.ReasonServiceAccountNotFound, v1alpha1.ReasonPlanUnreadable:

@@ -72,7 +72,7 @@ func (h *harness) running() *requests {
 	}
 	objects := NewObjects(mgr.GetCache(), mgr.GetAPIReader())
 	h.workspaces = &Reconciler{Config: Config{
-		Client: mgr.GetClient(), Objects: objects, Runner: h.workspaces.Runner, RefWatcher: h.workspaces.RefWatcher,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects, Runner: h.workspaces.Runner, RefWatcher: h.workspaces.RefWatcher,
 		Events: events.NewFakeRecorder(1000), Metrics: NewMetrics(prometheus.NewRegistry()), Clock: clock.RealClock{},
 		Drift: NewDriftSlots(10, mgr.GetClient()),
 	}}

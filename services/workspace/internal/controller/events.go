@@ -50,7 +50,7 @@ func isRoutine(old, next *v1alpha1.WorkspaceStatus) bool {
 }
 
 func eventType(st *v1alpha1.WorkspaceStatus) string {
-	if st.Phase == v1alpha1.PhaseApplied || st.Phase == v1alpha1.PhasePlanned || st.Reason == v1alpha1.ReasonSuspended {
+	if st.Phase == v1alpha1.PhaseApplied || st.Phase == v1alpha1.PhasePlanned || st.Reason == v1alpha1.ReasonSuspended || st.Reason == v1alpha1.ReasonDestroyed {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning
@@ -59,7 +59,7 @@ func eventType(st *v1alpha1.WorkspaceStatus) string {
 // hasTurnedBad reports whether c says that something is wrong that was not said before.
 func hasTurnedBad(old []metav1.Condition, c metav1.Condition) bool {
 	bad := metav1.ConditionFalse
-	if c.Type == v1alpha1.ConditionDriftCheckFailed {
+	if c.Type == v1alpha1.ConditionDriftCheckFailed || c.Type == v1alpha1.ConditionDestroyBlocked {
 		bad = metav1.ConditionTrue
 	}
 	if c.Status != bad {

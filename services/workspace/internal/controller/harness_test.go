@@ -81,7 +81,7 @@ func (h *harness) restart(at int, moment crash.Moment) {
 	objects := NewObjects(h.process, h.process)
 	h.recorder = events.NewFakeRecorder(1000)
 	h.workspaces = &Reconciler{Config: Config{
-		Client: h.process, Objects: objects, Runner: runner, RefWatcher: refwatcher,
+		Client: h.process, Live: h.process, Objects: objects, Runner: runner, RefWatcher: refwatcher,
 		Events: h.recorder, Metrics: NewMetrics(prometheus.NewRegistry()), Clock: h.clock,
 		Drift: NewDriftSlots(10, ofNamespace{h}),
 	}}

@@ -19,6 +19,7 @@ const (
 
 var triggers = []v1alpha1.Trigger{
 	v1alpha1.TriggerSpec, v1alpha1.TriggerRevision, v1alpha1.TriggerVariables, v1alpha1.TriggerManual, v1alpha1.TriggerRetry, v1alpha1.TriggerDrift,
+	v1alpha1.TriggerDestroy,
 }
 
 // maxWaiting bounds how many plans are remembered between their end and their apply.

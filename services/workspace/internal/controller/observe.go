@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
+	runnerv1alpha1 "magosproject.io/gen/magos/runner/v1alpha1"
 	"magosproject.io/services/workspace/internal/inputs"
 	"magosproject.io/services/workspace/internal/lifecycle"
 )
@@ -19,6 +20,8 @@ import (
 type observation struct {
 	lifecycle.Snapshot
 	composition inputs.Composition
+	// kept is what the run that was applied last was given; nil unless a destroy is due and the runner has it.
+	kept *runnerv1alpha1.GetInputsResponse
 }
 
 // errBehind says that the cache does not show yet what this process has written: there is nothing to decide on.
@@ -39,7 +42,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err != nil {
 		return observation{}, err
 	}
-	if err := r.observeInputs(ctx, w, project, &seen); err != nil {
+	if lifecycle.IsDestroyDue(w) {
+		if err := r.observeDestroy(ctx, w, &seen); err != nil {
+			return seen, err
+		}
+	} else if err := r.observeInputs(ctx, w, project, &seen); err != nil {
 		return observation{}, err
 	}
 	if half, ok := lifecycle.InFlight(w); ok {

@@ -37,6 +37,8 @@ const (
 type Config struct {
 	// Client reads Magos resources, from a cache as a rule, and writes.
 	Client client.Client
+	// Live reads what is true now, from no cache: whether a namespace is being deleted.
+	Live client.Reader
 	// Objects tells of Secrets and ConfigMaps.
 	Objects *Objects
 	// Runner and RefWatcher are the peers.

@@ -18,6 +18,7 @@ func setConditions(st *v1alpha1.WorkspaceStatus, s Snapshot) {
 	set(inputsResolved(s))
 	set(annotationsValid(s.Workspace))
 	driftCheck(st, s)
+	destroyBlocked(st, s)
 	set(ready(st))
 }
 
@@ -27,7 +28,7 @@ func inputsResolved(s Snapshot) metav1.Condition {
 		Reason: v1alpha1.ReasonAllVariablesResolved, Message: "every variable has its source",
 	}
 	switch {
-	case !s.ProjectFound:
+	case !s.ProjectFound && s.Destroy == nil:
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonProjectNotFound
 		c.Message = "the VariableSets of the Project are not known: it does not exist"
 	case len(s.Inputs.Unresolved) > 0:
@@ -58,6 +59,29 @@ func driftCheck(st *v1alpha1.WorkspaceStatus, s Snapshot) {
 	case run != nil && (run.Phase == v1alpha1.RunSucceeded || run.Phase == v1alpha1.RunFailed):
 		st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDriftCheckFailed })
 	}
+}
+
+// destroyBlocked says of a destroy that is owed whether anything is in its way, and what.
+func destroyBlocked(st *v1alpha1.WorkspaceStatus, s Snapshot) {
+	w := s.Workspace
+	if !OwesDestroy(w) || s.Destroy == nil {
+		st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDestroyBlocked })
+		return
+	}
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionDestroyBlocked, Status: metav1.ConditionTrue, ObservedGeneration: w.Generation,
+	}
+	c.Reason, c.Message = obstacle(s)
+	switch {
+	case c.Reason != "":
+	case w.Spec.Suspend:
+		c.Reason, c.Message = v1alpha1.ReasonSuspended, "spec.suspend is true"+howToAbandon(w)
+	case isDestroy(st.Run) && isFailing(w):
+		c.Reason, c.Message = st.Failures.LastReason, "the last attempt failed: "+st.Failures.Message+howToAbandon(w)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonDestroyUnobstructed, "nothing that is known is in the way of the destroy"
+	}
+	setCondition(&st.Conditions, c, s)
 }
 
 // ready is True while what the spec asks for is in force. A drift plan that has found nothing yet does not change that.

@@ -183,6 +183,18 @@ func events() []event {
 		change("another run is approved", func(o *world) { o.w.Annotations[v1alpha1.AnnotationApproved] = "u-1-old" }),
 		change("the Project comes or goes", func(o *world) { o.project = !o.project }),
 		change("the Rollout comes or goes", func(o *world) { o.ordered = !o.ordered }),
+		change("the deletion policy becomes Retain", func(o *world) { o.touched = o.touched || o.w.Spec.DeletionPolicy != ""; o.w.Spec.DeletionPolicy = "" }),
+		change("the destroy is abandoned", func(o *world) {
+			if o.w.Spec.DeletionPolicy == v1alpha1.DeletionDestroy {
+				o.w.Annotations[v1alpha1.AnnotationAbandon] = string(o.w.UID)
+				o.touched = true
+			}
+		}),
+		change("the namespace is being deleted, or not after all", func(o *world) {
+			if OwesDestroy(o.w) {
+				o.blocked = !o.blocked
+			}
+		}),
 		change("the Workspace is deleted", func(o *world) {
 			if o.gone = o.gone || len(o.w.Finalizers) == 0; o.w.DeletionTimestamp == nil {
 				now := metav1.NewTime(o.now)

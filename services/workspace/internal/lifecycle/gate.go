@@ -31,7 +31,13 @@ func gate(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 			return d, true
 		}
 	}
-	if g, ok := granted(s); !ok || !coversApply(g, run) {
+	if isDestroy(run) {
+		// What the variables refer to may be gone by now: the plan has their values.
+		if reason, message := obstacle(s); reason != "" && reason != v1alpha1.ReasonUnresolvedVariables {
+			d.Reason, d.Message, d.Requeue = reason, message, safetyInterval
+			return d, true
+		}
+	} else if g, ok := granted(s); !ok || !coversApply(g, run) {
 		d.Reason, d.Message = withoutGrant(s)
 		if ok && g.Scope == v1alpha1.ScopePlan {
 			d.Reason, d.Message = v1alpha1.ReasonAwaitingBudget, awaitsBudget(run)
@@ -79,6 +85,9 @@ func discardReason(s Snapshot) string {
 	if hasFreshRequest(w) {
 		return "a fresh run was requested"
 	}
+	if isDestroy(run) {
+		return ""
+	}
 	g, ok := granted(s)
 	if ok && (g.Pass != run.Pass || g.Revision != "" && g.Revision != run.Revision) {
 		return "the grant is for another pass or commit"
@@ -104,6 +113,9 @@ func haveVariablesChanged(s Snapshot) bool {
 // changedSince tells an approver what is newer than the plan.
 func changedSince(s Snapshot) []string {
 	var warnings []string
+	if isDestroy(s.Workspace.Status.Run) {
+		return []string{"approving it destroys what the Workspace has applied"}
+	}
 	detected := v1alpha1.DetectedRevision(s.Workspace)
 	if detected != "" && detected != s.Workspace.Status.Run.Revision {
 		warnings = append(warnings, "commit "+detected+" was detected after the plan was made; it runs afterwards")

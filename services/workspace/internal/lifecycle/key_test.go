@@ -45,6 +45,11 @@ func (o *world) key() uint64 {
 		id = run.ID
 		o.addRun(&d, run)
 	}
+	if l := st.LastApply; l != nil {
+		d.texts("last", l.Revision, l.Fingerprint)
+	}
+	d.texts(string(o.w.Spec.DeletionPolicy))
+	d.flags(o.blocked)
 	if a := st.Applied; a != nil {
 		d.texts("applied", a.Pass, a.Revision, a.Fingerprint)
 		d.flags(isDriftDue(o.snapshot(o.w)))
@@ -59,8 +64,11 @@ func (o *world) key() uint64 {
 	o.addAnnotations(&d, id)
 	d.texts(o.w.Spec.Terraform.Version)
 	d.texts(o.w.Finalizers...)
-	d.number(o.variables)
-	d.flags(o.w.AppliesAutomatically(), o.w.Spec.DiscardStalePlan, o.w.Spec.Suspend, o.w.Spec.Retry.Limit != nil, o.w.DeletionTimestamp != nil, o.project, o.ordered, o.missing, o.touched, o.gone)
+	if o.w.DeletionTimestamp == nil {
+		d.number(o.variables)
+		d.flags(o.project, o.ordered)
+	}
+	d.flags(o.w.AppliesAutomatically(), o.w.Spec.DiscardStalePlan, o.w.Spec.Suspend, o.w.Spec.Retry.Limit != nil, o.w.DeletionTimestamp != nil, o.missing, o.touched, o.gone)
 	if o.pending != nil {
 		d.texts("pending", string(o.pending.half))
 		d.flags(o.pending.id == id)
@@ -99,6 +107,11 @@ func (o *world) addAnnotations(d *digest, id string) {
 	slices.Sort(names)
 	for _, name := range names {
 		value := o.w.Annotations[name]
+		isCommand := name == v1alpha1.AnnotationApproved || name == v1alpha1.AnnotationCancel || name == v1alpha1.AnnotationAbandon
+		if o.w.DeletionTimestamp != nil && !isCommand {
+			// Neither grants nor commits count for a Workspace that is being deleted.
+			continue
+		}
 		switch name {
 		case v1alpha1.AnnotationReconcileRequest:
 			continue

@@ -26,7 +26,11 @@ func liveRun(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 // beginPlan asks for the plan Job of a recorded run, if the grant and the inputs are still those of the record.
 func beginPlan(s Snapshot) Decision {
 	run := s.Workspace.Status.Run
-	if g, ok := granted(s); !ok || !covers(g, run) {
+	if isDestroy(run) {
+		if reason, message := obstacle(s); reason != "" {
+			return held(s, reason, message)
+		}
+	} else if g, ok := granted(s); !ok || !covers(g, run) {
 		return cancel(Plan, end(s, v1alpha1.RunDiscarded, v1alpha1.ReasonRunDiscarded, "its grant was taken before the plan began"))
 	}
 	if s.Inputs.Fingerprint.String() != run.Fingerprint {
@@ -80,6 +84,9 @@ func planned(s Snapshot, view *RunView) Decision {
 	}
 	if view.Plan.Empty {
 		d := end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonNoChanges, nothingToChange(run.Revision, stamp(s)))
+		if isDestroy(run) {
+			d = end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonDestroyed, "a plan found nothing that is left to destroy")
+		}
 		d.Run.PlanDigest = view.Plan.Digest
 		changes := view.Plan.Changes
 		d.Run.Changes = &changes
@@ -113,6 +120,9 @@ func followApply(s Snapshot) Decision {
 	case RunRunning:
 		return seenApply(s, following(view, v1alpha1.PhaseApplying, v1alpha1.ReasonApplyRunning, "the apply of "+short(revision)+" runs"))
 	case RunSucceeded:
+		if isDestroy(s.Workspace.Status.Run) {
+			return end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonDestroyed, destroyedMessage)
+		}
 		return end(s, v1alpha1.RunSucceeded, v1alpha1.ReasonApplySucceeded, inForce(revision))
 	case RunFailed:
 		return withoutSuccess(s, v1alpha1.ReasonApplyFailed)
@@ -201,6 +211,8 @@ func end(s Snapshot, phase v1alpha1.RunPhase, reason v1alpha1.Reason, message st
 		Phase: v1alpha1.PhaseFailed, Reason: reason, Message: message,
 	}
 	switch {
+	case phase == v1alpha1.RunSucceeded && isDestroy(next):
+		d.Phase = v1alpha1.PhasePending
 	case phase == v1alpha1.RunSucceeded:
 		d.Phase = v1alpha1.PhaseApplied
 	case isFailedDriftCheck(next) || phase == v1alpha1.RunDiscarded && next.Trigger == v1alpha1.TriggerDrift:

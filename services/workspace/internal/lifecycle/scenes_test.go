@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"magosproject.io/api/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // scenes are the states from which the walk sets out, so that a modest depth reaches every corner.
@@ -51,6 +53,30 @@ func scenes(tb testing.TB) map[string]*world {
 	discarding := build(false, 6, false)
 	discarding.w.Spec.DiscardStalePlan = true
 	all["awaiting approval, stale plans discarded"] = discarding
+	destroying := func(auto bool, steps int) *world {
+		o := build(auto, 8, false)
+		if !auto {
+			o.w.Annotations[v1alpha1.AnnotationApproved] = o.w.Status.Run.ID
+			for range 4 {
+				must(o.pass(noFault))
+				must(jobEnds(o, job{state: RunSucceeded}))
+			}
+		}
+		o.w.Spec.DeletionPolicy = v1alpha1.DeletionDestroy
+		deleteIt(o)
+		for range steps {
+			must(o.pass(noFault))
+			must(jobEnds(o, job{state: RunSucceeded}))
+		}
+		return o
+	}
+	all["destroy applying"] = destroying(true, 4)
+	all["destroy awaiting approval"] = destroying(false, 5)
+	failed := build(true, 4, false)
+	failed.w.Spec.DeletionPolicy = v1alpha1.DeletionDestroy
+	must(failed.pass(noFault))
+	must(podStarts(failed))
+	all["applying for the first time, to be destroyed"] = failed
 	return all
 }
 
@@ -70,4 +96,10 @@ func withoutGrantFor(tb testing.TB, o *world) *world {
 		tb.Fatalf("the run is %s", run.Phase)
 	}
 	return o
+}
+
+func deleteIt(o *world) {
+	now := metav1.NewTime(o.now)
+	o.w.DeletionTimestamp = &now
+	o.version++
 }

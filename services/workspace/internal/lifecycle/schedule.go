@@ -74,7 +74,7 @@ func nextDue(w *v1alpha1.Workspace) (at time.Time, ok bool) {
 		return retryDue(w), true
 	case st.Run != nil && st.Run.RetryAt != nil:
 		return st.Run.RetryAt.Time, true
-	case st.Applied != nil:
+	case st.Applied != nil && w.DeletionTimestamp == nil:
 		return driftDue(w), true
 	}
 	return time.Time{}, false

@@ -23,6 +23,8 @@ type Snapshot struct {
 	Resolution *Resolution
 	// Run is what the runner says of the phase that InFlight names; nil where nothing is in flight.
 	Run *RunView
+	// Destroy is what is known of the destroy that the Workspace owes; nil where it owes none. Inputs are then those that were applied last.
+	Destroy *Destruction
 	// DriftHeld is whether no further drift plan may begin now: as many as are allowed at a time run, or a person's run waits for its pod.
 	DriftHeld bool
 }

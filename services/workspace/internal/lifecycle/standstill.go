@@ -14,7 +14,7 @@ const (
 	whySuspended = "the Workspace is suspended"
 )
 
-// deletion lets a run end of which a container has run, gives up any other and starts nothing new.
+// deletion lets a run end of which a container has run, gives up any other and starts nothing new, unless a destroy is owed.
 func deletion(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	w := s.Workspace
 	if w.DeletionTimestamp == nil {
@@ -23,10 +23,12 @@ func deletion(s Snapshot, _ *v1alpha1.Want) (Decision, bool) {
 	d := Decision{Action: ActNone, Phase: w.Status.Phase}
 	switch {
 	case !slices.Contains(w.Finalizers, v1alpha1.FinalizerWorkspace):
-	case !isLive(w.Status.Run):
-		d.Action = ActRemoveFinalizer
-	default:
+	case IsDestroyDue(w):
+		return destruction(s), true
+	case isLive(w.Status.Run):
 		d = standStill(s, whyDeleted)
+	default:
+		d.Action = ActRemoveFinalizer
 	}
 	return standing(s, d), true
 }
@@ -58,7 +60,7 @@ func standStill(s Snapshot, why string) Decision {
 // standsStill says why nothing new may start; empty where something may.
 func standsStill(w *v1alpha1.Workspace) string {
 	switch {
-	case w.DeletionTimestamp != nil:
+	case w.DeletionTimestamp != nil && !isDestroying(w):
 		return whyDeleted
 	case w.Spec.Suspend:
 		return whySuspended
@@ -70,6 +72,8 @@ func standsStill(w *v1alpha1.Workspace) string {
 func standing(s Snapshot, d Decision) Decision {
 	w := s.Workspace
 	switch {
+	case IsDestroyDue(w):
+		return noted(d)
 	case w.DeletionTimestamp != nil && d.Reason == v1alpha1.ReasonNodeLost:
 		d.Message = whyDeleted + "; " + strings.TrimPrefix(d.Message, whyDeleted+"; ")
 	case w.DeletionTimestamp != nil:

@@ -19,6 +19,7 @@ func TestLaw9DeletingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			o.touched = true
+			o.w.Spec.DeletionPolicy = v1alpha1.DeletionRetain
 			jobs := len(o.jobs)
 			deleting := events()[slices.IndexFunc(events(), func(e event) bool { return e.name == "the Workspace is deleted" })]
 			if err := deleting.do(o); err != nil {
@@ -46,6 +47,9 @@ func TestLaw9DeletingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
 
 func TestLaw9SuspendingStartsNothingAndLetsALiveRunEnd(t *testing.T) {
 	for name, o := range scenes(t) {
+		if o.w.DeletionTimestamp != nil {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			jobs, runs := len(o.jobs), len(o.revisions)
 			o.touched = true

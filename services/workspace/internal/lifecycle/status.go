@@ -68,6 +68,10 @@ func recordDone(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	if d.PlanEnded {
 		st.Drift = d.Drift
 	}
+	if d.Action == ActRecordRun && isDestroy(d.Run) && !isDestroy(s.Workspace.Status.Run) {
+		// What failed before was something else.
+		st.Failures = nil
+	}
 	switch {
 	case d.Action == ActRecordRun && d.Run.Request != "":
 		st.HandledRequest = d.Run.Request
@@ -82,8 +86,15 @@ func recordDone(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 
 func recordEnd(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	run, now := st.Run, stamp(s)
+	if !isDestroy(run) && (run.Phase == v1alpha1.RunSucceeded || run.Phase == v1alpha1.RunFailed && run.ApplyRequestedAt != nil) {
+		st.LastApply = &v1alpha1.LastApply{RunID: run.ID, Revision: run.Revision, Fingerprint: run.Fingerprint}
+	}
 	switch run.Phase {
 	case v1alpha1.RunSucceeded:
+		if isDestroy(run) {
+			destroyed(st)
+			return
+		}
 		pass := run.Pass
 		if run.Trigger == v1alpha1.TriggerDrift && st.Applied != nil {
 			// A look for drift has a grant of whatever pass moves, and brings nothing that this pass could count on.

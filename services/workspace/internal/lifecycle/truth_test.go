@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -19,7 +20,10 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		if isLive(old.Run) {
 			return fmt.Errorf("law 2: run %s is recorded while %s lives", run.ID, old.Run.ID)
 		}
-		if why := standsStill(o.w); why != "" {
+		if err := o.checkRecordedDestroy(run); err != nil {
+			return err
+		}
+		if why := standsStill(o.w); why != "" && !isDestroy(run) {
 			return fmt.Errorf("law 9: a run is recorded although %s", why)
 		}
 		if limit := o.w.Spec.Retry.Limit; run.Trigger == v1alpha1.TriggerRetry && limit != nil && old.Failures.Count > *limit && run.Pass == old.Run.Pass && run.Attempt <= old.Run.Attempt {
@@ -47,7 +51,7 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		return fmt.Errorf("law 10: status claims a success that never was")
 	case news && run.Phase == v1alpha1.RunPlanned && plan.state != RunSucceeded:
 		return fmt.Errorf("law 10: status claims a plan that never was")
-	case next.ObservedRevision != old.ObservedRevision && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
+	case next.ObservedRevision != old.ObservedRevision && !(isDestroy(run) && next.ObservedRevision == "" && run.Phase == v1alpha1.RunSucceeded) && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
 		return fmt.Errorf("law 5: observedRevision changed to %s without a success at it", next.ObservedRevision)
 	case run.Trigger == v1alpha1.TriggerDrift && proven(old.Applied) != proven(next.Applied):
 		return fmt.Errorf("a drift run changed what is proven from %v to %v", proven(old.Applied), proven(next.Applied))
@@ -75,4 +79,60 @@ func lastHalf(run *v1alpha1.WorkspaceRun) Half {
 		return Apply
 	}
 	return Plan
+}
+
+// checkDestroy: a run that is asked for destroys if, and only if, the object that is decided on says so.
+func (o *world) checkDestroy(s Snapshot, run *v1alpha1.WorkspaceRun) error {
+	w := s.Workspace
+	permitted := w.DeletionTimestamp != nil && w.Spec.DeletionPolicy == v1alpha1.DeletionDestroy && w.Annotations[v1alpha1.AnnotationAbandon] != string(w.UID)
+	switch {
+	case isDestroy(run) != o.destroys[run.ID]:
+		return fmt.Errorf("law 9: run %s was recorded to do something else", run.ID)
+	case isDestroy(run) && !permitted:
+		return fmt.Errorf("law 9: run %s destroys, and nobody asks for that", run.ID)
+	case isDestroy(run) && o.blocked:
+		return fmt.Errorf("law 9: run %s destroys in a namespace that is being deleted", run.ID)
+	}
+	return nil
+}
+
+// checkRecordedDestroy: only what may have been applied is destroyed.
+func (o *world) checkRecordedDestroy(run *v1alpha1.WorkspaceRun) error {
+	if !isDestroy(run) {
+		return nil
+	}
+	o.destroys[run.ID] = true
+	may := o.w.Status.Applied != nil
+	for key := range o.ran {
+		id, half, _ := strings.Cut(key, "/")
+		may = may || half == string(Apply) && !o.destroys[id]
+	}
+	if !may {
+		return fmt.Errorf("law 9: run %s destroys for a Workspace that never applied anything", run.ID)
+	}
+	if o.w.DeletionTimestamp == nil || o.w.Spec.Suspend || o.blocked {
+		return fmt.Errorf("law 9: run %s is recorded although nothing may be destroyed", run.ID)
+	}
+	return nil
+}
+
+// checkGone: a Workspace that owes a destroy goes only once one has succeeded.
+func (o *world) checkGone() error {
+	if o.w.Spec.DeletionPolicy != v1alpha1.DeletionDestroy || o.w.Annotations[v1alpha1.AnnotationAbandon] == string(o.w.UID) {
+		return nil
+	}
+	applied, isDone := "", false
+	for key, j := range o.jobs {
+		id, half, _ := strings.Cut(key, "/")
+		switch {
+		case o.destroys[id]:
+			isDone = isDone || j.state == RunSucceeded && (half == string(Apply) || j.empty)
+		case half == string(Apply) && (j.state == RunSucceeded || j.state == RunFailed && !j.never && j.reason == ""):
+			applied = id
+		}
+	}
+	if applied != "" && !isDone {
+		return fmt.Errorf("law 9: the Workspace goes although run %s applied something and nothing has destroyed it", applied)
+	}
+	return nil
 }

@@ -167,7 +167,7 @@ func checkSteady(o *world) error {
 
 // settle checks that nothing is stuck: with a friendly world around it, the Workspace ends Applied at its inputs, or gone.
 func settle(o *world) error {
-	o.project, o.ordered, o.missing, o.pending, o.stalled = true, false, false, nil, nil
+	o.project, o.ordered, o.missing, o.blocked, o.pending, o.stalled = true, false, false, false, nil, nil
 	o.w.Spec.Suspend, o.w.Spec.Retry.Limit = false, nil
 	detect(o.w, "c2")
 	setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: v1alpha1.StandingPass})

@@ -34,6 +34,8 @@ type world struct {
 	ran       map[string]bool // halves of runs of which a container ran, or may have
 	lost      map[string]bool // halves of runs whose Job was removed by force
 	touched   bool            // something that may discard the waiting plan happened since it was parked
+	destroys  map[string]bool // runs that were recorded to destroy
+	blocked   bool            // the namespace is being deleted
 	gone      bool
 	broken    error
 }
@@ -82,7 +84,7 @@ func newWorld() *world {
 	w.Spec.Source = v1alpha1.WorkspaceSource{RepoURL: "https://git/x", TargetRevision: "main", Path: "."}
 	w.Spec.Terraform = v1alpha1.TerraformSpec{Version: "1.0.0", Engine: v1alpha1.EngineOpenTofu}
 	return &world{now: start, w: w, project: true, jobs: map[string]job{}, applies: map[string]int{}, revisions: map[string]string{}, sealed: map[string]string{},
-		ran: map[string]bool{}, lost: map[string]bool{}}
+		ran: map[string]bool{}, lost: map[string]bool{}, destroys: map[string]bool{}}
 }
 
 func (o *world) clone() *world {
@@ -90,6 +92,7 @@ func (o *world) clone() *world {
 	c.w = o.w.DeepCopy()
 	c.jobs, c.applies = maps.Clone(o.jobs), maps.Clone(o.applies)
 	c.revisions, c.sealed = maps.Clone(o.revisions), maps.Clone(o.sealed)
+	c.destroys = maps.Clone(o.destroys)
 	c.ran, c.lost = maps.Clone(o.ran), maps.Clone(o.lost)
 	return &c
 }
@@ -120,6 +123,12 @@ func (o *world) inputs(w *v1alpha1.Workspace) Inputs {
 
 func (o *world) snapshot(w *v1alpha1.Workspace) Snapshot {
 	s := Snapshot{Now: o.now, Workspace: w, ProjectFound: o.project, Ordered: o.ordered, Inputs: o.inputs(w)}
+	if last, _ := LastApply(w); IsDestroyDue(w) {
+		s.Inputs.Fingerprint = ParseFingerprint(last.Fingerprint)
+		if s.Destroy = (&Destruction{}); o.blocked {
+			*s.Destroy = Destruction{v1alpha1.ReasonNamespaceTerminating, "the namespace is being deleted"}
+		}
+	}
 	if half, ok := InFlight(w); ok {
 		s.Run = o.view(w.Status.Run.ID, half)
 	}
@@ -206,7 +215,10 @@ func (o *world) act(s Snapshot, d Decision, f fault) (*Outcome, error) {
 		if f == startFailed {
 			return &Outcome{Kind: OutcomeWaiting, Reason: v1alpha1.ReasonRunnerUnavailable, Message: "down"}, nil
 		}
-		if g, ok := granted(s); !ok || !covers(g, d.Run) {
+		if err := o.checkDestroy(s, d.Run); err != nil {
+			return nil, err
+		}
+		if g, ok := granted(s); !isDestroy(d.Run) && (!ok || !covers(g, d.Run)) {
 			return nil, fmt.Errorf("law 1: a plan is asked for without a grant that covers it")
 		}
 		if why := standsStill(s.Workspace); why != "" {
@@ -223,7 +235,10 @@ func (o *world) act(s Snapshot, d Decision, f fault) (*Outcome, error) {
 }
 
 func (o *world) deliver(c call, f fault, s Snapshot) error {
-	if g, ok := granted(s); !ok || g.Scope != v1alpha1.ScopeRun || !covers(g, s.Workspace.Status.Run) {
+	if err := o.checkDestroy(s, s.Workspace.Status.Run); err != nil {
+		return err
+	}
+	if g, ok := granted(s); !isDestroy(s.Workspace.Status.Run) && (!ok || g.Scope != v1alpha1.ScopeRun || !covers(g, s.Workspace.Status.Run)) {
 		return fmt.Errorf("law 1: an apply is asked for without a grant that covers it")
 	}
 	if why := standsStill(s.Workspace); why != "" {
@@ -316,6 +331,9 @@ func (o *world) writeMetadata(d Decision) error {
 	case ActRemoveFinalizer:
 		if isLive(o.w.Status.Run) {
 			return fmt.Errorf("law 9: the finalizer goes while a run lives")
+		}
+		if err := o.checkGone(); err != nil {
+			return err
 		}
 		o.gone = true
 	default:

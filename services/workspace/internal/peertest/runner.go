@@ -224,6 +224,25 @@ func (r *Runner) checkRecord(ctx context.Context, request *runnerv1alpha1.StartR
 	return nil
 }
 
+// GetInputs has what the plan of a run was given.
+func (r *Runner) GetInputs(_ context.Context, request *runnerv1alpha1.GetInputsRequest) (*runnerv1alpha1.GetInputsResponse, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	after, before := r.enter("GetInputs", request.GetKey())
+	if before != nil {
+		return nil, before
+	}
+	job := r.jobs[name(request.GetKey())]
+	if job == nil || job.Request == nil {
+		return nil, rpcerr.New(codes.NotFound, rpcerr.RunNotFound, "nothing is kept of %s", name(request.GetKey()))
+	}
+	given := job.Request
+	return &runnerv1alpha1.GetInputsResponse{
+		Source: given.GetSource(), Tool: given.GetTool(), TfvarsPath: given.GetTfvarsPath(), Variables: given.GetVariables(),
+		ServiceAccountName: given.GetServiceAccountName(), MountServiceAccountToken: given.GetMountServiceAccountToken(),
+	}, after()
+}
+
 // GetRun tells of a Job.
 func (r *Runner) GetRun(_ context.Context, request *runnerv1alpha1.GetRunRequest) (*runnerv1alpha1.GetRunResponse, error) {
 	r.mutex.Lock()
