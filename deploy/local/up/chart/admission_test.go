@@ -171,6 +171,13 @@ func testConfirmEnded(t *testing.T, s installed) {
 	check(t, s.annotate(s.as(t, editor), w, confirm(nil)), "")
 	born := newWorkspace(s.namespace, "born-confirmed", map[string]string{magosv1alpha1.AnnotationConfirmEnded: "run-1"})
 	check(t, s.as(t, editor).Create(t.Context(), born), refusal)
+
+	abandon := map[string]any{magosv1alpha1.AnnotationAbandon: string(w.UID)}
+	for _, user := range []string{editor, byWorkspace, byRollout} {
+		check(t, s.annotate(s.as(t, user), w, abandon), "setting magosproject.io/abandon "+refusal)
+	}
+	check(t, s.annotate(s.as(t, both), w, abandon), "")
+	check(t, s.annotate(s.as(t, editor), w, map[string]any{magosv1alpha1.AnnotationAbandon: nil}), "")
 }
 
 func testLogLevels(t *testing.T, s installed) {

@@ -106,7 +106,7 @@ func TestACancelInANamespaceThatIsBeingDeletedNeedsNoTombstone(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.admin.Delete(t.Context(), w.workspace()))
 	w.must(w.admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}))
-	run, err := w.runs().Cancel(t.Context(), execution.Key{Namespace: w.namespace, Workspace: "vpc", WorkspaceUID: w.uid, RunID: w.runID("r1"), Phase: runspec.PhasePlan})
+	run, err := w.runs().Cancel(t.Context(), execution.Key{Namespace: w.namespace, Workspace: "vpc", WorkspaceUID: w.uid, RunID: w.runID("r1"), Phase: runspec.PhasePlan}, false)
 	w.must(err)
 	if run.State != execution.StateVoid {
 		t.Errorf("the run is %s", run.State)
