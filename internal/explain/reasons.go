@@ -22,8 +22,8 @@ const (
 	logs      = "StreamLogs of the runner service has the log of run {run}"
 	mendAndGo = "; a new commit or an edited spec runs at once, anything else after " + askForRun
 	nothing   = "nothing is to be done"
-	abandon   = "destroy by hand what is to go, then give the destroy up: kubectl -n {namespace} annotate workspace {name} --overwrite " +
-		"magosproject.io/abandon=$(kubectl -n {namespace} get workspace {name} -o jsonpath={.metadata.uid}) (needs the verb destroy on workspaces)"
+	abandon   = "destroy by hand what is to go, then give the destroy up: kubectl -n {namespace} annotate workspace {name} --overwrite magosproject.io/abandon=<its UID> " +
+		"(the message has it; needs the verb destroy on workspaces)"
 	waitForIt = "wait until it ends; " + logs
 	byItself  = "it is tried again by itself"
 )

@@ -21,6 +21,7 @@ func TestTheChartOnAnAPIServer(t *testing.T) {
 	t.Run("who approves is written down", func(t *testing.T) { testApprover(t, s) })
 	t.Run("intervals are durations", func(t *testing.T) { testDurations(t, s) })
 	t.Run("saying that a lost run has ended needs the right to destroy", func(t *testing.T) { testConfirmEnded(t, s) })
+	t.Run("what destroys infrastructure needs the right to destroy", func(t *testing.T) { testDestroy(t, s) })
 	t.Run("log levels are those of the tools", func(t *testing.T) { testLogLevels(t, s) })
 	t.Run("Jobs of runs are what the runner says", func(t *testing.T) { testRunJobs(t, s) })
 	t.Run("pods of runs come from their Jobs", func(t *testing.T) { testRunPods(t, s) })
@@ -178,6 +179,27 @@ func testConfirmEnded(t *testing.T, s installed) {
 	}
 	check(t, s.annotate(s.as(t, both), w, abandon), "")
 	check(t, s.annotate(s.as(t, editor), w, map[string]any{magosv1alpha1.AnnotationAbandon: nil}), "")
+}
+
+func testDestroy(t *testing.T, s installed) {
+	const refusal = "needs the verb destroy on workspaces"
+	const destroyer = "somebody-who-destroys"
+	s.bind(t, "magos-editor", destroyer)
+	s.bind(t, "magos-destroyer", destroyer)
+	w := s.workspace(t, "to-be-destroyed", nil)
+	policy := func(value any) map[string]any { return map[string]any{"spec": map[string]any{"deletionPolicy": value}} }
+	check(t, merge(s.as(t, editor), w, policy("Destroy")), refusal)
+	check(t, merge(s.as(t, destroyer), w, policy("Delete")), "Unsupported value")
+	check(t, merge(s.as(t, destroyer), w, policy("Destroy")), "")
+	check(t, s.annotate(s.as(t, editor), w, map[string]any{"example.com/note": "beside the policy"}), "")
+	check(t, s.as(t, editor).Delete(t.Context(), w), refusal)
+	check(t, merge(s.as(t, editor), w, policy("Retain")), "")
+	check(t, s.as(t, editor).Delete(t.Context(), w), "")
+	born := newWorkspace(s.namespace, "born-to-be-destroyed", nil)
+	born.Spec.DeletionPolicy = magosv1alpha1.DeletionDestroy
+	check(t, s.as(t, editor).Create(t.Context(), born), refusal)
+	check(t, s.as(t, destroyer).Create(t.Context(), born), "")
+	check(t, s.as(t, destroyer).Delete(t.Context(), born), "")
 }
 
 func testLogLevels(t *testing.T, s installed) {
