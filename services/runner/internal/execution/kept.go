@@ -55,5 +55,5 @@ func KeptRequest(config *corev1.ConfigMap, key Key) (r Request, ok bool, err err
 	if err != nil {
 		return Request{}, false, err
 	}
-	return r, config.Name == ConfigMapName(r.RunID, r.Phase, digest), nil
+	return r, config.Name == ConfigMapName(r.RunID, r.Phase, digest, config.Data), nil
 }
