@@ -59,7 +59,7 @@ var waiting = map[v1alpha1.Reason]entry{
 		says: "waits for a node that takes the pod of its run", wayOut: "add or free nodes; kubectl -n {namespace} describe pods -l magosproject.io/run-id={run} says what each lacks",
 	},
 	v1alpha1.ReasonNodeLost: {
-		says:   "waits for the node of its run, which is silent",
+		says: "waits for the node of its run, which is silent",
 		wayOut: "bring the node back, or prove that its pod has ended: shut the machine down, then delete its Node object; nothing new runs before that. Whoever is sure that it " +
 			"has ended may say so: kubectl -n {namespace} annotate workspace {name} --overwrite magosproject.io/confirm-ended={run} (needs the verb destroy on workspaces)",
 	},
