@@ -208,6 +208,16 @@ func (r repository) push(branch, message string) string {
 // stateOf reads what the kubernetes backend keeps under a suffix.
 func (w world) stateOf(namespace, suffix string) map[string]any {
 	w.Helper()
+	var state map[string]any
+	if err := json.Unmarshal([]byte(w.stateTextOf(namespace, suffix)), &state); err != nil {
+		w.Fatal(err)
+	}
+	return state
+}
+
+// stateTextOf is the same, as it is written.
+func (w world) stateTextOf(namespace, suffix string) string {
+	w.Helper()
 	secret := &corev1.Secret{}
 	if err := w.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "tfstate-default-" + suffix}, secret); err != nil {
 		w.Fatal(err)
@@ -220,11 +230,7 @@ func (w world) stateOf(namespace, suffix string) map[string]any {
 	if err != nil {
 		w.Fatal(err)
 	}
-	var state map[string]any
-	if err := json.Unmarshal(data, &state); err != nil {
-		w.Fatal(err)
-	}
-	return state
+	return string(data)
 }
 
 // outputOf is the value of an output in a state.
