@@ -150,7 +150,7 @@ func deletedPod(s story) {
 		s.Fatal(err)
 	}
 	first := s.until("has failed", func(ws *v1alpha1.Workspace) bool { return ws.Status.Failures != nil }).Status.Failures
-	if first.LastReason != string(v1alpha1.ReasonInterrupted) {
+	if first.LastReason != v1alpha1.ReasonInterrupted {
 		s.Errorf("the failure is %s: %s", first.LastReason, first.Message)
 	}
 	ws := s.expectApplied(s.ns, s.name, commit)

@@ -21,12 +21,13 @@ const simLength = time.Hour
 // since renders the moment from which a clock counts.
 func (c simClock) since() *metav1.Time {
 	switch c {
+	case notCounting:
+		return nil
 	case counting:
 		return &metav1.Time{Time: later}
 	case elapsed:
-		return &metav1.Time{Time: later.Add(-2 * simLength)}
 	}
-	return nil
+	return &metav1.Time{Time: later.Add(-2 * simLength)}
 }
 
 // clockSince reads it back.

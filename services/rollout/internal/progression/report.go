@@ -49,7 +49,7 @@ func withoutProject(now time.Time, r *v1alpha1.Rollout) *v1alpha1.RolloutStatus 
 // selector with a typo is seen before anything runs.
 // steps are those that members were assigned to.
 func (w *walk) reportRest(members cohorts, steps []v1alpha1.RolloutStep) {
-	if w.hold != nil && (w.paused() || w.wantsPass(members)) && !(w.hold.window && w.aborted()) {
+	if w.hold != nil && (w.paused() || w.wantsPass(members)) && (!w.hold.window || !w.aborted()) {
 		w.reportHeld(members, steps)
 		return
 	}

@@ -300,7 +300,7 @@ func (w *walk) grantDrift(members []*v1alpha1.Workspace, moving bool) {
 		if w.hold != nil && !isLive(m) {
 			continue
 		}
-		if g, ok := driftGrant(m, pass, moving || w.hold != nil && !(w.hold.window && mayApply(m))); ok {
+		if g, ok := driftGrant(m, pass, moving || w.hold != nil && (!w.hold.window || !mayApply(m))); ok {
 			w.grants[m.Name] = g
 		}
 	}

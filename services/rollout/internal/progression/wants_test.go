@@ -81,8 +81,7 @@ func (s *simState) checkLeft(t *testing.T, d Decision) {
 		return
 	}
 	left := int(d.Rollout.CurrentStep)
-	switch d.Rollout.Pass.Result {
-	case v1alpha1.PassSucceeded, v1alpha1.PassIncomplete:
+	if r := d.Rollout.Pass.Result; r == v1alpha1.PassSucceeded || r == v1alpha1.PassIncomplete {
 		left++
 	}
 	for _, i := range s.all() {

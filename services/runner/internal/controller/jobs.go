@@ -185,7 +185,7 @@ func (c *Jobs) deleteConfigMaps(ctx context.Context, job *batchv1.Job) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading workspace %s/%s: %w", key.Namespace, key.Workspace, err)
 	}
-	if err == nil && string(ws.UID) == key.WorkspaceUID && key.Phase == runspec.PhasePlan && isAppliedLast(ws, key.RunID) && !(isGoing(ws) && settled(ws)) {
+	if err == nil && string(ws.UID) == key.WorkspaceUID && key.Phase == runspec.PhasePlan && isAppliedLast(ws, key.RunID) && (!isGoing(ws) || !settled(ws)) {
 		return nil
 	}
 	selector := client.MatchingLabels{v1alpha1.LabelRunID: key.RunID, v1alpha1.LabelRunPhase: key.Phase}

@@ -56,7 +56,7 @@ func (r *Runs) keepReview(ctx context.Context, job *batchv1.Job, result *executi
 		_, problem = runspec.DecodeReview(packed, key.RunID, result.Plan.Digest)
 	}
 	if problem != nil {
-		return "the log of the plan's pod does not hold it: " + problem.Error(), nil //nolint:nilerr // it is told as the reason why the plan cannot be read
+		return "the log of the plan's pod does not hold it: " + problem.Error(), nil
 	}
 	return r.storeReview(ctx, key, packed)
 }

@@ -51,7 +51,7 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		return fmt.Errorf("law 10: status claims a success that never was")
 	case news && run.Phase == v1alpha1.RunPlanned && plan.state != RunSucceeded:
 		return fmt.Errorf("law 10: status claims a plan that never was")
-	case next.ObservedRevision != old.ObservedRevision && !(isDestroy(run) && next.ObservedRevision == "" && run.Phase == v1alpha1.RunSucceeded) && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
+	case next.ObservedRevision != old.ObservedRevision && (!isDestroy(run) || next.ObservedRevision != "" || run.Phase != v1alpha1.RunSucceeded) && (run.Phase != v1alpha1.RunSucceeded || next.ObservedRevision != run.Revision):
 		return fmt.Errorf("law 5: observedRevision changed to %s without a success at it", next.ObservedRevision)
 	case run.Trigger == v1alpha1.TriggerDrift && proven(old.Applied) != proven(next.Applied):
 		return fmt.Errorf("a drift run changed what is proven from %v to %v", proven(old.Applied), proven(next.Applied))
