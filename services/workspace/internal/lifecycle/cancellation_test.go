@@ -149,3 +149,33 @@ func TestACancelledDriftPlanIsLookedForAgainAnIntervalLater(t *testing.T) {
 		t.Errorf("it is not looked at again: %+v", o.w.Status.Run)
 	}
 }
+
+// TestACancelledRunIsTriedAgainByAFreshAttempt: the pass that asks for one would wait for it for ever.
+func TestACancelledRunIsTriedAgainByAFreshAttempt(t *testing.T) {
+	for half, build := range map[Half]func(*testing.T) (*world, string){Plan: pendingPlan, Apply: pendingApply} {
+		for name, g := range map[string]v1alpha1.Grant{
+			"of the same pass": {Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1", Attempt: 1},
+			"of another pass":  {Scope: v1alpha1.ScopeRun, Pass: "p2", Revision: "c1"},
+		} {
+			t.Run(string(half)+", "+name, func(t *testing.T) {
+				o := running(t, build)
+				o.ordered = true
+				setGrant(o, v1alpha1.Grant{Scope: v1alpha1.ScopeRun, Pass: "p1", Revision: "c1"})
+				o.w.Status.Run.Pass = "p1"
+				id := cancelRun(o)
+				for range 4 {
+					pass(t, o)
+					_ = jobEnds(o, job{state: RunFailed})
+				}
+				if st := o.w.Status; st.Run.ID != id || !isCancelled(st.Run) {
+					t.Fatalf("it does not rest: %+v", st.Run)
+				}
+				setGrant(o, g)
+				o.version++
+				if pass(t, o); o.w.Status.Run.ID == id || o.w.Status.Run.Pass != g.Pass || o.w.Status.Run.Attempt != g.Attempt {
+					t.Errorf("no fresh attempt begins: %+v", o.w.Status.Run)
+				}
+			})
+		}
+	}
+}

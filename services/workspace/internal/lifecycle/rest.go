@@ -139,11 +139,13 @@ func schedule(s Snapshot, want *v1alpha1.Want) (Decision, bool) {
 		// The pass has not seen this Workspace at its commit yet: run once, so that the pass can count on it.
 		trigger = want.Trigger
 	}
-	if restsCancelled(s, target) {
-		return cancelled(s), true
-	}
-	if d, waits := awaitsRetry(s, trigger); waits && !isFreshAttempt(g, w.Status.Run) {
-		return d, true
+	if run := w.Status.Run; run == nil || !isFreshAttempt(g, run) {
+		if restsCancelled(s, target) {
+			return cancelled(s), true
+		}
+		if d, waits := awaitsRetry(s, trigger); waits {
+			return d, true
+		}
 	}
 	if rests(s, target) {
 		return resting(s), true
