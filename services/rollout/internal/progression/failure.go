@@ -34,6 +34,10 @@ func (w *walk) judgeFailures(c current) string {
 			if c.standings[i] = w.judge(c, i, stated); c.standings[i] != retrying && stated.Action == v1alpha1.FailureAbort {
 				fatal = append(fatal, m.Name+w.trouble(c, i))
 			}
+		case c.standings[i] == waiting && w.commands.retry && wasCancelled(m, w.status.Pass.ID) && w.hasSpent(c, i):
+			w.tryAgain(m)
+			c.standings[i] = retrying
+			retried = append(retried, m.Name)
 		case c.standings[i] == failed && isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0:
 			c.standings[i] = retrying
 		}
@@ -82,7 +86,7 @@ func retries(stated v1alpha1.OnFailure) int32 {
 
 func retriedMessage(step string, names []string) string {
 	if len(names) == 0 {
-		return fmt.Sprintf("a retry of step %q was asked for, and no Workspace of it has failed", step)
+		return fmt.Sprintf("a retry of step %q was asked for, and no Workspace of it has failed or was cancelled", step)
 	}
 	return fmt.Sprintf("a retry of step %q was asked for: %s", step, list(names, ", "))
 }
@@ -101,7 +105,7 @@ func (w *walk) tryAgain(m *v1alpha1.Workspace) {
 	e := w.entries[m.Name]
 	e.Name = m.Name
 	e.Attempt++
-	if endedFailing(m, w.status.Pass.ID) {
+	if endedFailing(m, w.status.Pass.ID) || wasCancelled(m, w.status.Pass.ID) {
 		e.Attempt = max(e.Attempt, m.Status.Run.Attempt+1)
 	}
 	w.entries[m.Name] = e

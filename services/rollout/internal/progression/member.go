@@ -55,6 +55,13 @@ func isLive(m *v1alpha1.Workspace) bool {
 	return m.Status.Run != nil && !m.Status.Run.Phase.Terminal()
 }
 
+// wasCancelled reports whether a person gave up m's last run of the pass before it changed anything. The same inputs then rest, and nothing of the pass
+// brings them back. An apply that was cancelled has failed, and counts as that.
+func wasCancelled(m *v1alpha1.Workspace, pass string) bool {
+	run := m.Status.Run
+	return run != nil && run.Phase == v1alpha1.RunDiscarded && run.CancelledAt != nil && run.Pass == pass && !isDriftRun(m)
+}
+
 // isDriftRun reports whether the present or last run only looked for drift.
 func isDriftRun(m *v1alpha1.Workspace) bool {
 	return m.Status.Run != nil && m.Status.Run.Trigger == v1alpha1.TriggerDrift

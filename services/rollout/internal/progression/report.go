@@ -2,6 +2,7 @@ package progression
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -289,9 +290,10 @@ func (w *walk) failedWith(m *v1alpha1.Workspace) string {
 // waitsFor names the members that are not done, those that wait for a person first.
 func (w *walk) waitsFor(c current) string {
 	var approval, suspended, others []string
+	cancelled := w.cancelled(c)
 	for i, m := range c.members {
 		switch {
-		case c.standings[i] == done || c.standings[i] == passedOver:
+		case c.standings[i] == done || c.standings[i] == passedOver || slices.Contains(cancelled, m.Name):
 		case m.Status.AwaitingApproval != nil:
 			approval = append(approval, m.Name)
 		case m.Spec.Suspend && !isLive(m):
@@ -309,6 +311,10 @@ func (w *walk) waitsFor(c current) string {
 	}
 	if len(others) > 0 {
 		text += "; waits for " + list(others, ", ")
+	}
+	if len(cancelled) > 0 {
+		text += fmt.Sprintf("; the run of %s was cancelled and is not tried again by itself: set the annotation %s to %s, or push a commit that mends it",
+			list(cancelled, ", "), v1alpha1.AnnotationRetryStep, v1alpha1.PassStep(w.status.Pass.ID, w.status.Steps[c.index].Name))
 	}
 	return text
 }

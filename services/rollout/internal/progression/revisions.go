@@ -3,7 +3,7 @@ package progression
 import "magosproject.io/api/v1alpha1"
 
 // superseded reports whether the pass makes way for the next: its steps were edited, or a commit is newer than its own.
-// Only a pass that is stuck does: nothing of its step runs, and a member has failed or is overdue, or has no commit, or there is no member, or the pass itself is overdue.
+// Only a pass that is stuck does: nothing of its step runs, and a member has failed, is overdue or was cancelled, or has no commit, or there is no member, or the pass itself is overdue.
 // With onNewRevision Restart a new commit needs no stuck pass: what runs of the old one loses its grant, so that a plan is not applied any more, and an apply is let end.
 func (w *walk) superseded(c current, members cohorts) bool {
 	if w.hold != nil {
@@ -12,7 +12,7 @@ func (w *walk) superseded(c current, members cohorts) bool {
 	if w.rollout.Spec.Strategy.OnNewRevision == v1alpha1.NewRevisionRestart && w.usableSteps() && w.newCommit(members) {
 		return true
 	}
-	stuck := len(c.members) == 0 || c.count(failed)+c.count(overdue) > 0 || w.refused(c) || w.late
+	stuck := len(c.members) == 0 || c.count(failed)+c.count(overdue) > 0 || w.refused(c) || w.late || len(w.cancelled(c)) > 0
 	if !stuck || c.live() {
 		return false
 	}
@@ -24,6 +24,17 @@ func (w *walk) usableSteps() bool {
 	steps := w.rollout.Spec.Strategy.Steps
 	_, err := assign(steps, nil)
 	return err == nil && checkSteps(steps) == nil
+}
+
+// cancelled names the members of the step that rest because a person cancelled their run, and were given no fresh attempt since.
+func (w *walk) cancelled(c current) []string {
+	var names []string
+	for i, m := range c.members {
+		if c.standings[i] == waiting && wasCancelled(m, w.status.Pass.ID) && w.hasSpent(c, i) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // commitAfterAbort reports whether there is a commit that the aborted pass did not have: where it had one for a Workspace, the remote has to confirm

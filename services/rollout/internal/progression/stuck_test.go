@@ -2,7 +2,10 @@ package progression
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -28,6 +31,15 @@ func TestStuckPassMakesWay(t *testing.T) {
 			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitC),
 			grants: "d Run c", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
 		}, true},
+		"a plan that a person cancelled makes way for a commit": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), cancelledPlan()), resolved: resolved(commitB),
+			grants: "d Run b", phase: progressing, reason: v1alpha1.ReasonStepProgressing,
+		}, true},
+		"a plan that a person cancelled says what helps": {ruleCase{
+			rollout: inPass(1, commitA, all...), members: members(dev(), cancelledPlan()),
+			grants: "s Run a", phase: progressing, reason: v1alpha1.ReasonStepProgressing, step: 1,
+			message: "the run of s was cancelled and is not tried again by itself: set the annotation " + v1alpha1.AnnotationRetryStep + " to " + passID + "/staging",
+		}, false},
 		"an annotation that is older than the pin changes nothing": {ruleCase{
 			rollout: inPass(1, commitA, all...), members: members(dev(detected(commitB)), broken()), resolved: resolved(commitA),
 			grants: "s Run a", phase: failed, reason: v1alpha1.ReasonWorkspaceFailed, step: 1,
@@ -126,5 +138,27 @@ func TestRestartBeginsAnewWithANewCommit(t *testing.T) {
 				t.Errorf("history %+v", d.Rollout.History)
 			}
 		})
+	}
+}
+
+// cancelledPlan is a member of staging whose plan a person cancelled in the pass.
+func cancelledPlan() *v1alpha1.Workspace {
+	m := member("s", "staging", run(v1alpha1.RunDiscarded, v1alpha1.TriggerSpec, passID, commitA), wants(v1alpha1.TriggerSpec))
+	at := metav1.NewTime(start)
+	m.Status.Run.CancelledAt = &at
+	return m
+}
+
+func TestRetryOfAStepTriesWhatAPersonCancelled(t *testing.T) {
+	r := with(inPass(1, commitA, "dev", "staging"), annotated(v1alpha1.AnnotationRetryStep, passID+"/staging"))
+	d := Decide(later, Snapshot{Project: project(""), Rollout: r, Members: members(member("d", "dev", applied(commitA, passID)), cancelledPlan())})
+	if g := d.Grants["s"]; g.Attempt != 1 || g.Scope != v1alpha1.ScopeRun {
+		t.Fatalf("granted %+v, want a fresh attempt", g)
+	}
+	// The attempt is given once, and it is not said any more that nothing comes.
+	r.Annotations, r.Status = nil, *d.Rollout
+	d = Decide(later, Snapshot{Project: project(""), Rollout: r, Members: members(member("d", "dev", applied(commitA, passID)), cancelledPlan())})
+	if g := d.Grants["s"]; g.Attempt != 1 || strings.Contains(d.Rollout.Message, "cancelled") {
+		t.Errorf("then granted %+v: %s", g, d.Rollout.Message)
 	}
 }
