@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -66,6 +69,13 @@ func TestAbort(t *testing.T) {
 	dev := func(options ...option) *v1alpha1.Workspace {
 		return member("d", "dev", append([]option{applied(commitA, passID)}, options...)...)
 	}
+	// retargeted is dev after its target revision was edited; the Workspace wants it since then.
+	retargeted := func(commit string, since time.Time) *v1alpha1.Workspace {
+		return dev(func(m *v1alpha1.Workspace) {
+			m.Spec.Source.TargetRevision = "v2"
+			m.Status.Wants = &v1alpha1.Want{Trigger: v1alpha1.TriggerSpec, Revision: commit, Since: metav1.NewTime(since)}
+		})
+	}
 	retryProd := annotated(v1alpha1.AnnotationRetryStep, passID+"/prod")
 	for name, test := range map[string]struct {
 		ruleCase
@@ -105,6 +115,26 @@ func TestAbort(t *testing.T) {
 			rollout: aborted(), members: members(dev(revision, detected(commitB)), member("p", "prod", spec)), resolved: resolved(commitB),
 			grants: "d Run b", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing,
 		}, began: true},
+		"a commit of a new target revision is confirmed first": {ruleCase: ruleCase{
+			rollout: aborted(), members: members(retargeted(commitB, later), member("p", "prod", spec)),
+			needs: "d@v2 b", phase: abortedPhase, reason: v1alpha1.ReasonAborted, step: 1,
+		}},
+		"a new target revision begins the next pass": {ruleCase: ruleCase{
+			rollout: aborted(), members: members(retargeted(commitB, later), member("p", "prod", spec)), resolved: map[Key]Resolution{{repo, "v2"}: {Revision: commitB}},
+			grants: "d Run b", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing,
+		}, began: true},
+		"a new target revision that is the commit in force does not": {ruleCase: ruleCase{
+			rollout: aborted(), members: members(retargeted(commitB, later), member("p", "prod", spec)), resolved: map[Key]Resolution{{repo, "v2"}: {Revision: commitA}},
+			phase: abortedPhase, reason: v1alpha1.ReasonAborted, step: 1,
+		}},
+		"a target revision that nobody has looked at does not": {ruleCase: ruleCase{
+			rollout: aborted(), members: members(retargeted("", later), member("p", "prod", spec)), resolved: map[Key]Resolution{{repo, "v2"}: {Revision: commitB}},
+			phase: abortedPhase, reason: v1alpha1.ReasonAborted, step: 1,
+		}},
+		"a target revision from before the abort does not": {ruleCase: ruleCase{
+			rollout: aborted(), members: members(retargeted(commitB, start.Add(-time.Hour)), member("p", "prod", spec)), resolved: map[Key]Resolution{{repo, "v2"}: {Revision: commitB}},
+			phase: abortedPhase, reason: v1alpha1.ReasonAborted, step: 1,
+		}},
 		"a retry begins the next pass": {ruleCase: ruleCase{
 			rollout: aborted(retryProd), members: members(dev(wants(v1alpha1.TriggerManual)), member("p", "prod", spec)), resolved: resolved(commitA),
 			grants: "d Run a", phase: progressingPhase, reason: v1alpha1.ReasonStepProgressing,

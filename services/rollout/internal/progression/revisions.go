@@ -38,19 +38,26 @@ func (w *walk) cancelled(c current) []string {
 }
 
 // commitAfterAbort reports whether there is a commit that the aborted pass did not have: where it had one for a Workspace, the remote has to confirm
-// another, else the Workspace began to want it later.
+// another, else the Workspace began to want it later. A Workspace whose target revision was edited since is one for which the pass had none.
 func (w *walk) commitAfterAbort(members cohorts) bool {
 	if w.newCommit(members) {
 		return true
 	}
 	for _, m := range members.outside(-1) {
-		want := m.Status.Wants
-		unpinned := w.recorded(KeyOf(m)) == ""
-		if unpinned && want != nil && want.Trigger == v1alpha1.TriggerRevision && want.Since.After(w.status.Pass.FinishedAt.Time) && w.confirmed(m) {
+		if w.recorded(KeyOf(m)) == "" && w.wantsSinceAbort(m) && w.confirmed(m) {
 			return true
 		}
 	}
 	return false
+}
+
+// wantsSinceAbort reports whether m has come to want a commit that is known since the pass was aborted.
+func (w *walk) wantsSinceAbort(m *v1alpha1.Workspace) bool {
+	want := m.Status.Wants
+	if want == nil || want.Revision == "" || !want.Since.After(w.status.Pass.FinishedAt.Time) {
+		return false
+	}
+	return want.Trigger == v1alpha1.TriggerRevision || want.Trigger == v1alpha1.TriggerSpec
 }
 
 // refused reports whether the refwatcher has no commit for a member of the step.
