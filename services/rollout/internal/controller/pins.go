@@ -63,7 +63,7 @@ func newPins(revisions Revisions, clock clock.PassiveClock, metrics *Metrics) *p
 	return &pins{revisions: revisions, clock: clock, metrics: metrics, known: map[types.NamespacedName]map[progression.Key]memory{}}
 }
 
-// answer puts a Resolution for each request into the Snapshot. It returns when to ask again what could not be answered.
+// answer puts a Resolution for each request into the Snapshot. It returns when to ask again what could not be answered, or was not confirmed.
 func (p *pins) answer(ctx context.Context, o *observed, requests []progression.PinRequest) (time.Duration, error) {
 	resolutions := make([]memory, len(requests))
 	var group errgroup.Group
@@ -82,7 +82,8 @@ func (p *pins) answer(ctx context.Context, o *observed, requests []progression.P
 	resolved := maps.Clone(o.Resolved)
 	for i, request := range requests {
 		resolved[request.Key] = resolutions[i].resolution
-		if resolutions[i].resolution.Revision == "" {
+		if revision := resolutions[i].resolution.Revision; revision == "" || request.Hint != "" && revision != request.Hint {
+			// A commit that the remote does not confirm yet may be one that it shows in a moment.
 			retry = soonest(retry, max(resolutions[i].until.Sub(p.clock.Now()), time.Millisecond))
 		}
 	}

@@ -215,6 +215,25 @@ func TestWhatGitSaysIsShownAndAskedAgainLater(t *testing.T) {
 	}
 }
 
+// A replica of the remote that lags behind shows the commit a moment after the watcher has seen it.
+func TestACommitThatTheRemoteDoesNotConfirmIsAskedAboutAgain(t *testing.T) {
+	h := newHarness(t)
+	h.threeEnvironments()
+	h.settle()
+	h.sim.detect(commitB) // the remote still answers with commit A
+	h.sim.tick()
+	result := h.mustReconcile()
+	if result.RequeueAfter <= 0 || result.RequeueAfter > hintMemory {
+		t.Fatalf("asked again after %s, want within %s", result.RequeueAfter, hintMemory)
+	}
+	h.git.set(func() { h.git.heads["main"] = commitB })
+	h.clock.Step(result.RequeueAfter)
+	h.settle()
+	if n := len(h.rollout().Status.History); n != 2 {
+		t.Errorf("%d passes, want the second for the commit that the remote shows by now", n)
+	}
+}
+
 // A watcher that lags behind the commit that the pass took hints at an old one, again and again.
 func TestLaggingWatcherBeginsNoPass(t *testing.T) {
 	h := newHarness(t)
