@@ -153,3 +153,18 @@ func TestADriftRunClaimsNoPass(t *testing.T) {
 		})
 	}
 }
+
+// TestAFailedDriftCheckIsNoFailureOfTheRunThatFollows: the pass would count its step as failed while the run that mends it lives.
+func TestAFailedDriftCheckIsNoFailureOfTheRunThatFollows(t *testing.T) {
+	o := driftPlanning(t)
+	_ = jobEnds(o, job{state: RunFailed})
+	pass(t, o)
+	if f := o.w.Status.Failures; f == nil || !isFailedDriftCheck(o.w.Status.Run) {
+		t.Fatalf("the drift check has not failed: %+v, failures %+v", o.w.Status.Run, f)
+	}
+	o.variables = 1
+	pass(t, o)
+	if st := o.w.Status; st.Run.Trigger != v1alpha1.TriggerVariables || st.Failures != nil {
+		t.Errorf("run %+v, failures %+v", st.Run, st.Failures)
+	}
+}

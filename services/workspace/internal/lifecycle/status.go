@@ -62,6 +62,10 @@ func stamp(s Snapshot) metav1.Time {
 
 func recordDone(st *v1alpha1.WorkspaceStatus, s Snapshot, d Decision) {
 	st.Phase, st.Reason, st.Message = d.Phase, d.Reason, d.Message
+	if d.Action == ActRecordRun && d.Run.Trigger != v1alpha1.TriggerDrift && isFailedDriftCheck(st.Run) {
+		// That reality could not be looked at is no failure of what begins now, nor of the pass that it belongs to.
+		st.Failures = nil
+	}
 	if d.Run != nil {
 		st.Run = d.Run.DeepCopy()
 	}

@@ -29,6 +29,9 @@ func (o *world) checkRecord(old, next *v1alpha1.WorkspaceStatus, d Decision) err
 		if limit := o.w.Spec.Retry.Limit; run.Trigger == v1alpha1.TriggerRetry && limit != nil && old.Failures.Count > *limit && run.Pass == old.Run.Pass && run.Attempt <= old.Run.Attempt {
 			return fmt.Errorf("law 8: a run of what failed %d times is recorded although it is tried again %d times only", old.Failures.Count, *limit)
 		}
+		if run.Trigger != v1alpha1.TriggerDrift && isFailedDriftCheck(old.Run) && next.Failures != nil {
+			return fmt.Errorf("run %s begins as a failure, and only a look for drift had failed", run.ID)
+		}
 		o.revisions[run.ID] = run.Revision
 	}
 	if old.Run != nil && old.Run.ID == run.ID && old.Run.Phase.Terminal() && old.Run.Phase != run.Phase {
