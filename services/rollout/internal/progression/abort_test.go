@@ -192,3 +192,18 @@ func TestRetryOfAStepThatNamesNothingPresentIsVoid(t *testing.T) {
 		})
 	}
 }
+
+// TestARetryOutlivesASelectorThatCannotBeUnderstood: taken for done while no pass can begin, it would never be done.
+func TestARetryOutlivesASelectorThatCannotBeUnderstood(t *testing.T) {
+	retry := annotated(v1alpha1.AnnotationRetryStep, passID+"/dev")
+	broken := with(afterPass(commitA, "dev"), endedAs(v1alpha1.PassAborted), retry, func(r *v1alpha1.Rollout) { r.Spec.Strategy.Steps[0] = badStep() })
+	d := Decide(later, Snapshot{Project: project(""), Rollout: broken, Members: members(member("d", "dev", wants(v1alpha1.TriggerSpec))), Resolved: resolved(commitA)})
+	if d.Rollout.Reason != v1alpha1.ReasonInvalidSelector || len(d.Consumed) > 0 || len(d.Grants) > 0 {
+		t.Errorf("%s/%s, removes %v, grants %v", d.Rollout.Phase, d.Rollout.Reason, d.Consumed, d.Grants)
+	}
+	mended := with(afterPass(commitA, "dev"), endedAs(v1alpha1.PassAborted), retry)
+	d = Decide(later, Snapshot{Project: project(""), Rollout: mended, Members: members(member("d", "dev", wants(v1alpha1.TriggerSpec))), Resolved: resolved(commitA)})
+	if d.Rollout.Pass.ID == passID || !slices.Equal(d.Consumed, []string{v1alpha1.AnnotationRetryStep}) {
+		t.Errorf("pass %s, removes %v: want a new pass", d.Rollout.Pass.ID, d.Consumed)
+	}
+}

@@ -62,18 +62,24 @@ func (w *walk) held() *hold {
 	if err := errors.Join(w.check(), err); err != nil {
 		return &hold{phase: v1alpha1.RolloutFailed, reason: v1alpha1.ReasonInvalidSpec, message: "nothing is granted: " + err.Error()}
 	}
+	if _, err := assign(w.steps(), nil); err != nil {
+		return &hold{phase: v1alpha1.RolloutFailed, reason: v1alpha1.ReasonInvalidSelector, message: err.Error()}
+	}
 	return w.closed(windows)
 }
 
-// check returns what of the spec cannot be understood. Admission refuses such a spec; one that came in around it must not open a gate.
-// The steps of a pass that moves are those that it began with.
-func (w *walk) check() error {
-	steps := w.rollout.Spec.Strategy.Steps
+// steps are those that count: of the pass that moves those that it began with, else those of the spec.
+func (w *walk) steps() []v1alpha1.RolloutStep {
 	if w.moving() {
-		steps = w.status.Pass.Steps
+		return w.status.Pass.Steps
 	}
+	return w.rollout.Spec.Strategy.Steps
+}
+
+// check returns what of the spec cannot be understood. Admission refuses such a spec; one that came in around it must not open a gate.
+func (w *walk) check() error {
 	strategy := w.rollout.Spec.Strategy
-	return errors.Join(checkAction("strategy", strategy.OnFailure), checkNewRevision(strategy.OnNewRevision), checkDuration("strategy: progressDeadline", strategy.ProgressDeadline), checkSteps(steps))
+	return errors.Join(checkAction("strategy", strategy.OnFailure), checkNewRevision(strategy.OnNewRevision), checkDuration("strategy: progressDeadline", strategy.ProgressDeadline), checkSteps(w.steps()))
 }
 
 // checkSteps returns what of the steps, beside their selectors, cannot be understood.
