@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"magosproject.io/api/v1alpha1"
@@ -31,6 +32,7 @@ func TestWhatPeopleAndFaultsDoToRuns(t *testing.T) {
 			{"timed-out", "an apply that takes too long is interrupted and lets go of the state", timedOutApply},
 			{"deleted", "an apply whose pod is deleted is planned and applied again without help", deletedPod},
 			{"by-hand", "what somebody changes by hand is found, shown and mended", changedByHand},
+			{"destroyed", "a Workspace that is to destroy does so before it goes, though its Project is gone", destroyedWithItsWorkspace},
 			{"discarded", "a plan that waits is given up for a newer commit, and its approval too", discardedPlan},
 		} {
 			t.Run(c.claim, func(t *testing.T) {
@@ -157,8 +159,8 @@ func deletedPod(s story) {
 	if ws.Status.Applied.RunID == pod.Labels[v1alpha1.LabelRunID] {
 		s.Errorf("run %s was interrupted and counts as applied", ws.Status.Applied.RunID)
 	}
-	if resources, _ := s.stateOf(s.ns, s.name)["resources"].([]any); len(resources) != 1 {
-		s.Errorf("the state holds %d resources, want one", len(resources))
+	if resources := s.resources(); resources != 1 {
+		s.Errorf("the state holds %d resources, want one", resources)
 	}
 }
 
@@ -224,6 +226,44 @@ func discardedPlan(s story) {
 	if text := s.stateText(); strings.Contains(text, "first") {
 		s.Errorf("something of the plan that was given up was applied:\n%s", text)
 	}
+}
+
+func destroyedWithItsWorkspace(s story) {
+	project := newProject(s.ns, s.name)
+	s.ws.Spec.ProjectRef.Name = s.name
+	s.ws.Spec.DeletionPolicy = v1alpha1.DeletionDestroy
+	commit := s.commit("short-lived", 0)
+	s.create(project, s.ws)
+	s.expectApplied(s.ns, s.name, commit)
+	if resources := s.resources(); resources != 1 {
+		s.Fatalf("the state holds %d resources, want one", resources)
+	}
+	if err := s.Delete(s.Context(), project); err != nil {
+		s.Fatal(err)
+	}
+	if err := s.Delete(s.Context(), s.ws); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(s.name+" is gone", func(ctx context.Context) error {
+		ws, err := s.workspace(ctx, s.ns, s.name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is %s/%s: %s", ws.Status.Phase, ws.Status.Reason, ws.Status.Message)
+	})
+	if resources := s.resources(); resources != 0 {
+		s.Errorf("the Workspace went and left %d resources", resources)
+	}
+}
+
+// resources counts what the state holds.
+func (s story) resources() int {
+	s.Helper()
+	resources, _ := s.stateOf(s.ns, s.name)["resources"].([]any)
+	return len(resources)
 }
 
 // changeState does by hand what nobody should: it edits what the backend keeps.
