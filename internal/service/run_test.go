@@ -98,6 +98,8 @@ func run(t *testing.T, namespace string, renewDeadline time.Duration, set func(*
 	rules := map[string]rpcserver.Rule{
 		refwatcherv1alpha1.RefWatcherService_ResolveRevision_FullMethodName: {Verb: "get", Resource: "workspaces"},
 		refwatcherv1alpha1.RefWatcherService_ListRemotes_FullMethodName:     {Verb: "list", Resource: "workspaces"},
+		refwatcherv1alpha1.RefWatcherService_NotifyPush_FullMethodName:      {Verb: "list", Resource: "workspaces"},
+		refwatcherv1alpha1.RefWatcherService_WatchRevisions_FullMethodName:  {Verb: "watch", Resource: "workspaces"},
 	}
 	if set == nil {
 		set = func(*Kit) error { return nil }
@@ -113,7 +115,14 @@ func run(t *testing.T, namespace string, renewDeadline time.Duration, set func(*
 	}}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	go func() { r.ended <- RunWith(ctx, definition, config, cluster, slog.New(slog.DiscardHandler)) }()
+	go func() {
+		err := RunWith(ctx, definition, config, cluster, slog.New(slog.DiscardHandler))
+		if err != nil && ctx.Err() == nil {
+			// Whoever waits for something of it would wait in vain, and not know why.
+			t.Logf("the service ended by itself: %v", err)
+		}
+		r.ended <- err
+	}()
 	r.kit = <-built
 	t.Cleanup(stop)
 	return r
