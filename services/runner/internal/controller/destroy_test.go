@@ -4,10 +4,12 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,6 +102,49 @@ func TestInputsAreKeptUntilTheDestroyIsOver(t *testing.T) {
 	w.must(w.settle())
 	_, err := w.runs().Inputs(t.Context(), key)
 	w.refused("inputs of a Workspace that is gone", err, codes.NotFound, rpcerr.RunNotFound)
+}
+
+// TestAPlanJobThatIsDeletedDuringTheApplyLeavesWhatADestroyNeeds: the run is applied last only when its apply has ended.
+func TestAPlanJobThatIsDeletedDuringTheApplyLeavesWhatADestroyNeeds(t *testing.T) {
+	w := newWorld(t)
+	run := w.runID("r1")
+	job := w.startPlan(run)
+	w.kubelet(w.makePod(job), corev1.PodSucceeded, exited(0, planned(run, digest)))
+	w.must(w.settle())
+	w.record(run, v1alpha1.RunApplying, digest)
+	w.edit(func(ws *v1alpha1.Workspace) {
+		now := metav1.NewTime(w.now)
+		ws.Status.Run.ApplyRequestedAt = &now
+	})
+	w.must(w.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.must(w.settle())
+	if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job); !apierrors.IsNotFound(err) {
+		t.Fatalf("the Job of the plan is still there: %v", err)
+	}
+	_, err := w.runs().Inputs(t.Context(), execution.Key{Namespace: w.namespace, Workspace: "vpc", WorkspaceUID: w.uid, RunID: run, Phase: runspec.PhasePlan})
+	w.must(err)
+}
+
+// TestACancelOfARunThatNeverWasEnds: a Workspace with Destroy that has not run is not settled, and has no run either.
+func TestACancelOfARunThatNeverWasEnds(t *testing.T) {
+	w := newWorld(t)
+	w.edit(func(ws *v1alpha1.Workspace) {
+		ws.Spec.DeletionPolicy = v1alpha1.DeletionDestroy
+		ws.Status.Run = nil
+	})
+	key := execution.Key{Namespace: w.namespace, Workspace: "vpc", WorkspaceUID: w.uid, RunID: w.runID("r1"), Phase: runspec.PhasePlan}
+	_, err := w.runs().Cancel(t.Context(), key, false)
+	w.must(err)
+	w.must(w.settle())
+	w.now = w.now.Add(execution.TombstoneAge + time.Minute)
+	w.must(w.settle())
+	jobs := &batchv1.JobList{}
+	w.must(w.admin.List(t.Context(), jobs, client.InNamespace(w.namespace)))
+	for _, job := range jobs.Items {
+		if !job.DeletionTimestamp.IsZero() {
+			t.Errorf("job %s is still held", job.Name)
+		}
+	}
 }
 
 func TestACancelInANamespaceThatIsBeingDeletedNeedsNoTombstone(t *testing.T) {

@@ -43,9 +43,17 @@ func (c *Jobs) Reconcile(ctx context.Context, request reconcile.Request) (reconc
 	}
 	action, judgement := execution.Next(o)
 	if action == execution.ActionReleaseJob {
-		if awaited, err := c.isAwaited(ctx, job); err != nil || awaited {
-			return reconcile.Result{RequeueAfter: awaitedRecheck}, err
+		ws, err := c.workspaceOf(ctx, job)
+		if err != nil {
+			return reconcile.Result{}, err
 		}
+		if isAwaited(ws, job) {
+			return reconcile.Result{RequeueAfter: awaitedRecheck}, nil
+		}
+		if err := c.releaseJob(ctx, job, ws); err != nil {
+			return decideAgain(err)
+		}
+		return reconcile.Result{RequeueAfter: judgement.Recheck}, nil
 	}
 	if err := c.act(ctx, action, o, judgement); err != nil {
 		return decideAgain(err)
@@ -59,22 +67,31 @@ const conflictPause = 100 * time.Millisecond
 // awaitedRecheck is when to look again at a deleted Job whose result is still to be read.
 const awaitedRecheck = 5 * time.Second
 
-// isAwaited asks the API server whether the Workspace has still to learn from the Job how this phase of its run ended: without
-// it an apply that succeeded counts as lost.
-func (c *Jobs) isAwaited(ctx context.Context, job *batchv1.Job) (bool, error) {
+// workspaceOf asks the API server for the Workspace that the Job was made for; nil when it is gone.
+func (c *Jobs) workspaceOf(ctx context.Context, job *batchv1.Job) (*v1alpha1.Workspace, error) {
 	key, _ := execution.KeyOf(job.Namespace, job.Labels)
 	ws := &v1alpha1.Workspace{}
 	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}
 	if err := c.Runs.API.Get(ctx, name, ws); apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	} else if err != nil {
-		return false, fmt.Errorf("reading workspace %s: %w", name, err)
+		return nil, fmt.Errorf("reading workspace %s: %w", name, err)
 	}
-	run := ws.Status.Run
-	if string(ws.UID) != key.WorkspaceUID || settled(ws) || run.ID != key.RunID {
-		return false, nil
+	if string(ws.UID) != key.WorkspaceUID {
+		return nil, nil
 	}
-	return run.Phase == v1alpha1.RunPlanning || run.Phase == v1alpha1.RunApplying && key.Phase == runspec.PhaseApply, nil
+	return ws, nil
+}
+
+// isAwaited reports whether the Workspace has still to learn from the Job how this phase of its run ended: without it an apply
+// that succeeded counts as lost.
+func isAwaited(ws *v1alpha1.Workspace, job *batchv1.Job) bool {
+	key, _ := execution.KeyOf(job.Namespace, job.Labels)
+	if ws == nil || ws.Status.Run == nil || ws.Status.Run.ID != key.RunID || settled(ws) {
+		return false
+	}
+	phase := ws.Status.Run.Phase
+	return phase == v1alpha1.RunPlanning || phase == v1alpha1.RunApplying && key.Phase == runspec.PhaseApply
 }
 
 // decideAgain makes a conflict what it is: not a failure, but a reason to look at the object as it is now.
@@ -95,8 +112,6 @@ func (c *Jobs) act(ctx context.Context, action execution.Action, o execution.Obs
 				return err
 			}
 		}
-	case execution.ActionReleaseJob:
-		return c.releaseJob(ctx, o.Job)
 	case execution.ActionSuspend:
 		return c.Runs.Void(ctx, o.Job.DeepCopy())
 	case execution.ActionEndPods:
@@ -107,7 +122,7 @@ func (c *Jobs) act(ctx context.Context, action execution.Action, o execution.Obs
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting job %s/%s: %w", o.Job.Namespace, o.Job.Name, err)
 		}
-	case execution.ActionNone:
+	case execution.ActionNone, execution.ActionReleaseJob:
 	}
 	return nil
 }
@@ -161,7 +176,7 @@ func (c *Jobs) releasePod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // releaseJob lets a deleted Job go, after its ConfigMap and a look at what the API server has: the cache may not know a pod yet.
-func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
+func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job, ws *v1alpha1.Workspace) error {
 	o, err := c.Runs.Observe(ctx, c.Runs.API, job)
 	if err != nil {
 		return err
@@ -169,7 +184,7 @@ func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
 	if action, _ := execution.Next(o); action != execution.ActionReleaseJob {
 		return nil
 	}
-	if err := c.deleteConfigMaps(ctx, job); err != nil {
+	if err := c.deleteConfigMaps(ctx, job, ws); err != nil {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == v1alpha1.FinalizerRunner })
@@ -178,21 +193,20 @@ func (c *Jobs) releaseJob(ctx context.Context, job *batchv1.Job) error {
 
 // deleteConfigMaps deletes those of the Job, but not what a destroy may still need: a Job that somebody deletes by hand must not take it along. That
 // goes with the Workspace.
-func (c *Jobs) deleteConfigMaps(ctx context.Context, job *batchv1.Job) error {
+func (c *Jobs) deleteConfigMaps(ctx context.Context, job *batchv1.Job, ws *v1alpha1.Workspace) error {
 	key, _ := execution.KeyOf(job.Namespace, job.Labels)
-	ws := &v1alpha1.Workspace{}
-	err := c.Runs.Cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Workspace}, ws)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading workspace %s/%s: %w", key.Namespace, key.Workspace, err)
-	}
-	if err == nil && string(ws.UID) == key.WorkspaceUID && key.Phase == runspec.PhasePlan && isAppliedLast(ws, key.RunID) && (!isGoing(ws) || !settled(ws)) {
+	if ws != nil && key.Phase == runspec.PhasePlan && mayNeed(ws, key.RunID) && (!isGoing(ws) || !settled(ws)) {
 		return nil
 	}
 	selector := client.MatchingLabels{v1alpha1.LabelRunID: key.RunID, v1alpha1.LabelRunPhase: key.Phase}
 	return deleteConfigMaps(ctx, c.Runs, job.Namespace, selector)
 }
 
-func isAppliedLast(ws *v1alpha1.Workspace, runID string) bool {
+// mayNeed reports whether a destroy of ws may need what the run was given: it left the state as it is, or may yet come to that.
+func mayNeed(ws *v1alpha1.Workspace, runID string) bool {
+	if run := ws.Status.Run; run != nil && run.ID == runID && run.ApplyRequestedAt != nil {
+		return true
+	}
 	if last := ws.Status.LastApply; last != nil {
 		return last.RunID == runID
 	}

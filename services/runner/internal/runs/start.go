@@ -140,6 +140,8 @@ func recorded(ws *v1alpha1.Workspace, req execution.Request) error {
 		return refuse("run %s is recorded with trigger %s, and the request has destroy %t", run.ID, run.Trigger, req.Destroy)
 	case req.Destroy && (ws.DeletionTimestamp.IsZero() || ws.Spec.DeletionPolicy != v1alpha1.DeletionDestroy):
 		return refuse("workspace %s/%s is not being deleted with spec.deletionPolicy %s: nothing is destroyed", ws.Namespace, ws.Name, v1alpha1.DeletionDestroy)
+	case req.Destroy && (ws.Spec.Suspend || ws.Annotations[v1alpha1.AnnotationAbandon] == string(ws.UID)):
+		return refuse("the destroy of workspace %s/%s is suspended or abandoned by now: nothing is destroyed", ws.Namespace, ws.Name)
 	case run.Revision != req.Revision:
 		return refuse("run %s is recorded with commit %s, not %s", run.ID, run.Revision, req.Revision)
 	case req.Phase == runspec.PhaseApply && (run.PlanDigest != req.PlanDigest || run.ApplyRequestedAt == nil):
@@ -301,13 +303,15 @@ func (r *Runs) ensureAccount(ctx context.Context, req execution.Request) error {
 	account := &metav1.PartialObjectMetadata{}
 	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	name := types.NamespacedName{Namespace: req.Namespace, Name: req.ServiceAccount}
-	if _, known := r.accounts.get(name.String(), r.Now()); known {
+	// A namespace that was deleted and made again has other Workspaces, and not the accounts that it had.
+	remembered := req.WorkspaceUID + " " + name.String()
+	if _, known := r.accounts.get(remembered, r.Now()); known {
 		return nil
 	}
 	err := r.API.Get(ctx, name, account)
 	switch {
 	case err == nil:
-		r.accounts.put(name.String(), struct{}{}, r.Now())
+		r.accounts.put(remembered, struct{}{}, r.Now())
 		return nil
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading serviceaccount %s: %w", name, err)

@@ -78,6 +78,9 @@ func destroyBlocked(st *v1alpha1.WorkspaceStatus, s Snapshot) {
 		c.Reason, c.Message = v1alpha1.ReasonSuspended, "spec.suspend is true"+howToAbandon(w)
 	case isDestroy(st.Run) && isFailing(w):
 		c.Reason, c.Message = st.Failures.LastReason, "the last attempt failed: "+st.Failures.Message+howToAbandon(w)
+	case isDestroy(st.Run) && (isCancelled(st.Run) || st.Run.Phase == v1alpha1.RunDiscarded):
+		// It changed nothing, and nothing goes on by itself, or not before its pause is over.
+		c.Reason, c.Message = st.Run.Reason, "the last attempt was given up, and status.message says what it waits for"+howToAbandon(w)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonDestroyUnobstructed, "nothing that is known is in the way of the destroy"
 	}

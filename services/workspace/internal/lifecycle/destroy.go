@@ -24,15 +24,22 @@ func OwesDestroy(w *v1alpha1.Workspace) bool {
 }
 
 // LastApply is the run that left the state of w as it is; ok is false where nothing can have been applied. A status of a
-// release that did not record it names the run that was applied.
+// release that did not record it has the run whose apply failed, or names the one that was applied.
 func LastApply(w *v1alpha1.Workspace) (last v1alpha1.LastApply, ok bool) {
 	switch st := &w.Status; {
 	case st.LastApply != nil:
 		return *st.LastApply, true
+	case isHalfApplied(st.Run):
+		return v1alpha1.LastApply{RunID: st.Run.ID, Revision: st.Run.Revision, Fingerprint: st.Run.Fingerprint}, true
 	case st.Applied != nil:
 		return v1alpha1.LastApply{RunID: st.Applied.RunID, Revision: st.Applied.Revision, Fingerprint: st.Applied.Fingerprint}, true
 	}
 	return v1alpha1.LastApply{}, false
+}
+
+// isHalfApplied reports whether run failed after its apply was asked for: it may have applied anything.
+func isHalfApplied(run *v1alpha1.WorkspaceRun) bool {
+	return run != nil && run.Phase == v1alpha1.RunFailed && run.ApplyRequestedAt != nil && !isDestroy(run)
 }
 
 // isAbandoned asks for the UID, so that no manifest that was copied or applied again gives up what somebody means to destroy.
