@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -124,7 +125,7 @@ func TestStartRunNeedsTheRecordedIntent(t *testing.T) {
 	_, _, err = w.runs().Start(t.Context(), request)
 	w.refused("another commit", err, codes.FailedPrecondition, rpcerr.RunNotRecorded)
 	request = w.request(run, runspec.PhasePlan, "")
-	request.WorkspaceUID = "1" + request.WorkspaceUID[1:]
+	request.WorkspaceUID = string(uuid.NewUUID())
 	request.RunID = request.WorkspaceUID + "-r1"
 	_, _, err = w.runs().Start(t.Context(), request)
 	w.refused("another Workspace of the name", err, codes.NotFound, rpcerr.WorkspaceNotFound)
