@@ -109,7 +109,7 @@ func (w *walk) noteDeadline(step *v1alpha1.RolloutStepStatus, deadline time.Time
 	}
 }
 
-// judgePass records until when the pass has time, and returns why it is to be aborted, empty where it goes on. A person's retry gives a pass that is
+// judgePass records until when the pass has time, and returns why it is to be aborted unless it has come to its end, empty where it goes on. A person's retry gives a pass that is
 // overdue its time once more.
 func (w *walk) judgePass() string {
 	pass, strategy := w.status.Pass, w.rollout.Spec.Strategy

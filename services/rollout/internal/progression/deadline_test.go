@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"magosproject.io/api/v1alpha1"
 )
@@ -197,6 +198,10 @@ func TestProgressDeadline(t *testing.T) {
 			rollout: with(inPass(1, commitA, all...), takes(hour, hour)), members: members(member("d", "dev", applied(commitA, passID)), member("p", "prod", applied(commitA, passID))),
 			phase: v1alpha1.RolloutSucceeded, reason: v1alpha1.ReasonPassSucceeded, step: 1,
 		}, 0},
+		"Abort does not end one that has come to its end, and that nobody looked at in time": {ruleCase{
+			rollout: with(inPass(1, commitA, all...), takes(hour, hour), strategyAction(v1alpha1.FailureAbort, 0)), members: members(member("d", "dev", applied(commitA, passID)), member("p", "prod", applied(commitA, passID))),
+			phase: v1alpha1.RolloutSucceeded, reason: v1alpha1.ReasonPassSucceeded, step: 1,
+		}, 0},
 		"Abort ends it": {ruleCase{
 			rollout: with(inPass(0, commitA, all...), takes(hour, hour), strategyAction(v1alpha1.FailureAbort, 0)), members: members(dev, prod),
 			phase: abortedPhase, reason: v1alpha1.ReasonAborted, message: "its progressDeadline",
@@ -216,6 +221,28 @@ func TestProgressDeadline(t *testing.T) {
 			if got := d.Rollout.Pass.Deadline; got == nil || !got.Time.Equal(later.Add(test.deadline)) {
 				t.Errorf("deadline %v, want %s from the decision", got, test.deadline)
 			}
+		})
+	}
+}
+
+// TestAnOverdueRunKeepsItsPlaceAmongMaxParallel: the pass goes on without it, and not beside it with more than maxParallel says.
+func TestAnOverdueRunKeepsItsPlaceAmongMaxParallel(t *testing.T) {
+	planning := run(v1alpha1.RunPlanning, v1alpha1.TriggerSpec, passID, commitA)
+	for name, test := range map[string]struct {
+		overdue option
+		grants  string
+	}{
+		"while it runs":      {planning, ""},
+		"after it has ended": {failedRun(0), "e Run a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := ruleCase{
+				rollout: with(inPass(0, commitA, "dev", "prod"), onStep(0, func(s *v1alpha1.RolloutStep) { s.WorkspaceDeadline = &metav1.Duration{Duration: time.Hour} }),
+					onStep(0, stepAction(v1alpha1.FailureContinue, 0)), onStep(0, atMost(intstr.FromInt32(1))), clockOf(0, "d", time.Hour)),
+				members: members(member("d", "dev", test.overdue), member("e", "dev", wants(v1alpha1.TriggerSpec)), member("p", "prod", wants(v1alpha1.TriggerSpec))),
+				grants:  test.grants, phase: v1alpha1.RolloutProgressing, reason: v1alpha1.ReasonStepProgressing,
+			}
+			c.check(t)
 		})
 	}
 }

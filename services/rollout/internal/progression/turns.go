@@ -36,7 +36,12 @@ func (w *walk) turnOf(c current, i int) turn {
 		return idle
 	}
 	switch c.standings[i] {
-	case done, passedOver, unpinned:
+	case passedOver:
+		if isLive(m) && !isDriftRun(m) {
+			return begun // the pass goes on without it, and its run has a place all the same
+		}
+		return idle
+	case done, unpinned:
 		return idle
 	case failed, overdue, retrying:
 		if isLive(m) && !isDriftRun(m) {
@@ -78,6 +83,9 @@ func (w *walk) grantStep(c current) {
 func (w *walk) mayRun(c current, i int, open, room bool) bool {
 	switch w.turnOf(c, i) {
 	case begun:
+		if c.standings[i] == passedOver {
+			return false
+		}
 		return c.members[i].Status.Run.Pass == w.status.Pass.ID || open && room
 	case next:
 		return open && room && c.count(failed)+c.count(overdue) == 0 && !w.late

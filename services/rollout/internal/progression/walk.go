@@ -160,10 +160,7 @@ func (w *walk) goOn() {
 	}
 	w.repair()
 	w.approve()
-	if why := w.judgePass(); why != "" {
-		w.abort(why)
-		return
-	}
+	overdue := w.judgePass()
 	for {
 		c := w.step(members)
 		if why := w.judgeFailures(c); why != "" {
@@ -178,6 +175,11 @@ func (w *walk) goOn() {
 		}
 		c.soak = w.soak(c)
 		if !w.over(c) || w.settling(c) {
+			// A pass that has come to its end is not aborted because nobody looked in time.
+			if overdue != "" {
+				w.abort(overdue)
+				return
+			}
 			w.stay(c, members)
 			return
 		}
