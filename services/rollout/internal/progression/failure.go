@@ -34,11 +34,11 @@ func (w *walk) judgeFailures(c current) string {
 			if c.standings[i] = w.judge(c, i, stated); c.standings[i] != retrying && stated.Action == v1alpha1.FailureAbort {
 				fatal = append(fatal, m.Name+w.trouble(c, i))
 			}
-		case c.standings[i] == waiting && w.commands.retry && wasCancelled(m, w.status.Pass.ID) && w.hasSpent(c, i):
+		case c.standings[i] == waiting && w.isRevived(c, i):
 			w.tryAgain(m)
 			c.standings[i] = retrying
 			retried = append(retried, m.Name)
-		case c.standings[i] == failed && isLive(m) && m.Status.Run.Pass == w.status.Pass.ID && m.Status.Run.Attempt > 0:
+		case c.standings[i] == failed && isFreshAttempt(m, w.status.Pass.ID):
 			c.standings[i] = retrying
 		}
 	}
@@ -50,6 +50,16 @@ func (w *walk) judgeFailures(c current) string {
 		return fmt.Sprintf("onFailure of step %q is Abort, and %s", w.status.Steps[c.index].Name, list(fatal, ", "))
 	}
 	return ""
+}
+
+// isRevived reports whether a person's retry brings a member back whose run was cancelled.
+func (w *walk) isRevived(c current, i int) bool {
+	return w.commands.retry && wasCancelled(c.members[i], w.status.Pass.ID) && w.hasSpent(c, i)
+}
+
+// isFreshAttempt reports whether m runs again after it had failed in the pass.
+func isFreshAttempt(m *v1alpha1.Workspace, pass string) bool {
+	return isLive(m) && m.Status.Run.Pass == pass && m.Status.Run.Attempt > 0
 }
 
 // hasSpent reports whether the attempt that a member was granted has failed, or its time has passed.

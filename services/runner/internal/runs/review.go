@@ -56,7 +56,7 @@ func (r *Runs) keepReview(ctx context.Context, job *batchv1.Job, result *executi
 		_, problem = runspec.DecodeReview(packed, key.RunID, result.Plan.Digest)
 	}
 	if problem != nil {
-		return "the log of the plan's pod does not hold it: " + problem.Error(), nil
+		return "the log of the plan's pod does not hold it: " + problem.Error(), nil //nolint:nilerr // it is told as the reason why the plan cannot be read
 	}
 	return r.storeReview(ctx, key, packed)
 }
@@ -124,7 +124,7 @@ func (r *Runs) readReview(ctx context.Context, key execution.Key, plan *executio
 	}
 	review, problem := runspec.DecodeReview(packed, key.RunID, plan.Digest)
 	if problem != nil {
-		return runspec.Review{}, fmt.Sprintf("configmap %s: %v", name, problem), nil //nolint:nilerr // it is told as the reason why the plan cannot be read
+		return runspec.Review{}, fmt.Sprintf("configmap %s: %v", name, problem), nil
 	}
 	return review, "", nil
 }
