@@ -57,12 +57,22 @@ func TestDestroyIsStartedOnlyAsItIsRecorded(t *testing.T) {
 	w.refused("no destroy for a run that destroys", w.startDestroy(run, false), codes.FailedPrecondition, rpcerr.RunNotRecorded)
 	w.setPolicy(v1alpha1.DeletionRetain)
 	w.refused("destroy under Retain", w.startDestroy(run, true), codes.FailedPrecondition, rpcerr.RunNotRecorded)
+	w.setPolicy(v1alpha1.DeletionDestroy)
+	w.edit(func(ws *v1alpha1.Workspace) { ws.Spec.Suspend = true })
+	w.refused("destroy while suspended", w.startDestroy(run, true), codes.FailedPrecondition, rpcerr.RunNotRecorded)
+	w.edit(func(ws *v1alpha1.Workspace) {
+		ws.Spec.Suspend = false
+		ws.Annotations = map[string]string{v1alpha1.AnnotationAbandon: w.uid}
+	})
+	w.refused("destroy that was abandoned", w.startDestroy(run, true), codes.FailedPrecondition, rpcerr.RunNotRecorded)
+	w.edit(func(ws *v1alpha1.Workspace) {
+		ws.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "of another one"}
+	})
 	jobs := &batchv1.JobList{}
 	w.must(w.admin.List(t.Context(), jobs, client.InNamespace(w.namespace)))
 	if len(jobs.Items) != 0 {
 		t.Fatalf("%d Jobs were made", len(jobs.Items))
 	}
-	w.setPolicy(v1alpha1.DeletionDestroy)
 	w.must(w.startDestroy(run, true))
 }
 
